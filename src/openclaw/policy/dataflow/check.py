@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from openclaw.policy.dataflow import effects, text_values
-from openclaw.policy.dataflow.commands import command_concerns
+from openclaw.policy.dataflow.commands import command_concerns, is_download
 from openclaw.policy.dataflow.effects import Effect, Role, Tool, Value
 from openclaw.policy.dataflow.intent import Intent
 from openclaw.policy.dataflow.records import Field
@@ -24,6 +24,7 @@ from openclaw.policy.dataflow.text_values import (
     find,
     kind_of,
     number,
+    numbers,
     split,
     squeeze,
     whole_address,
@@ -80,7 +81,7 @@ def _at_home(tool: Tool, effect: Effect) -> bool:
 
 
 # What is remembered is read again as if it were ours, so nothing from outside may cause it.
-_LASTING = ("remember", "memory_save")
+_LASTING = ("remember", "memory_save", "cron")
 
 # How well a value is founded: the user gave it; it belongs to a record that they named; it is a field of
 # the same server's output; it stands where they told us to look; the model composed it; it stands only
@@ -102,6 +103,7 @@ _WHY: Mapping[Role, Reason] = {
     "target": Reason.OBJECT,
     "secret": Reason.CREDENTIAL,
 }
+_NAMES_SOMETHING: tuple[Role, ...] = ("handle", "target", "other", "path")
 _LEAST_ACCESS = frozenset(
     [
         "r",
@@ -119,7 +121,9 @@ _LEAST_ACCESS = frozenset(
 )
 _DICTATED_WORDS = 3
 _WORDS_OF_A_NAME = 3
-_LONG_TEXT = 60
+_LONG_TEXT = 30
+_DECODED = 7
+_PRIVATE = ("secret", "account", "email")
 # Who wrote a text, or got a copy, is the choice of whoever wrote it.
 _CHOSEN_BY_SENDER = frozenset(
     {"author", "creator", "from", "reply", "reporter", "sender", "cc", "bcc"}
@@ -145,8 +149,36 @@ class _Check:
         if not (_at_home(tool, effect) or self._is_wanted(judged)):
             said = ", ".join(value.text for value in values)[:200]
             yield Concern(tool.label, Reason.ACTION, effect.action, value=said)
-        for one in judged:
-            yield from self._of_value(one, effect)
+        doubts = [concern for one in judged for concern in self._of_value(one, effect)]
+        yield from doubts or self._unmentioned(judged)
+
+    def _unmentioned(self, judged: list[Judged]) -> Iterator[Concern]:
+        """If the user named values for this tool, a call with others from outside and none of theirs."""
+        about = [one for one in judged if one.value.role not in ("constant", "access")]
+        found = [one for one in about if one.level in ("listed", "pointed", "quoted")]
+        ids = all(one.value.role == "target" and one.level == "listed" for one in found)
+        named = any(
+            not (self.index.is_place(value) or self.index.quoting(value))
+            for value in self._named_values
+        )
+        if named and not ids and not any(one.level in ("given", "linked") for one in about):
+            yield self._concern(found[0], Reason.OBJECT)
+
+    @property
+    def _named_values(self) -> tuple[str, ...]:
+        """What the user named for this tool, as the intent has it."""
+        return self.intent.values.get(self.call.tool.label, ())
+
+    @property
+    def _names_nothing(self) -> bool:
+        """Whether the user wants the tool used and named nothing for it."""
+        return self.call.tool.label in self.intent.values and not any(self._named_values)
+
+    @property
+    def _delegated(self) -> bool:
+        """Whether all that they named is where to look."""
+        known = self.call.tool.label in self.intent.values
+        return known and all(map(self.index.is_place, self._named_values))
 
     def _is_wanted(self, judged: list[Judged]) -> bool:
         if self.call.tool.label in self.intent.tools:
@@ -159,7 +191,7 @@ class _Check:
     # ---- levels
 
     def _judge(self, value: Value) -> Judged:
-        index, server = self.index, self.call.tool.server
+        index = self.index
         if self._is_given(value):
             if value.role == "handle" and self._is_somebody_else(value.text):
                 return Judged(value, "quoted", index.quoting(value.text))
@@ -168,20 +200,16 @@ class _Check:
         for source, one in found:
             if self._is_linked(value, source, one):
                 return Judged(value, "linked", source, one.key)
-        said = index.is_said(value.text)
-        for source, one in found:
-            own = source.origin.name == server and not source.origin.free_form
-            if own and not said:
-                return Judged(value, "listed", source, one.key)
-        for source in index.sources:
-            if source.named and source.quotes(value.text):
-                key = next((one.key for other, one in found if other is source), "")
-                return Judged(value, "pointed", source, key)
-        quoted = index.quoting(value.text)
-        if quoted is None:
+        if not index.is_said(value.text):
+            for source, one in found:
+                if source.origin.name == self.call.tool.server and not source.origin.free_form:
+                    return Judged(value, "listed", source, one.key)
+        pointed = index.pointed_at(value.text)
+        source = pointed or index.quoting(value.text)
+        if source is None:
             return Judged(value, "composed")
-        key = next((one.key for source, one in found if source is quoted), "")
-        return Judged(value, "quoted", quoted, key)
+        key = next((one.key for other, one in found if other is source), "")
+        return Judged(value, "pointed" if pointed is not None else "quoted", source, key)
 
     def _is_given(self, value: Value) -> bool:
         person, text = self.index.person, value.text
@@ -191,15 +219,13 @@ class _Check:
             case "secret" | "command":
                 return person.gave_exactly(text)
             case "access" if text == "true":
-                return any(
-                    person.inflected(word) for word in split(value.parameter) if len(word) > 3
-                )
+                return any(map(person.inflected, effects.opening_words(value.parameter)))
             case "access":
                 return text.casefold() in _LEAST_ACCESS or person.inflected(text)
             case "address":
                 whole = whole_address(text)
                 return self._is_meant(whole) if whole else person.gave_exactly(text)
-            case "amount" | "time":
+            case "amount" | "constant":
                 return person.gave_number(text) if number(text) is not None else person.gave(text)
             case "path":
                 return person.gave(text) or self._is_inside(text)
@@ -215,16 +241,14 @@ class _Check:
 
     def _is_somebody_else(self, name: str) -> bool:
         """Whether the user named others for this tool, and this one is of the conversation's texts."""
-        named = self.intent.values.get(self.call.tool.label, ())
+        named = self._named_values
         others = [one for one in named if len(words(one)) <= _WORDS_OF_A_NAME]
         if not others or any(squeeze(name) in squeeze(one) for one in named):
             return False
         return self.index.quoting(name) is not None
 
     def _named_for_this(self) -> list[QuotedValue]:
-        return [
-            atom for text in self.intent.values.get(self.call.tool.label, ()) for atom in find(text)
-        ]
+        return [atom for text in self._named_values for atom in find(text)]
 
     def _is_inside(self, path: str) -> bool:
         """Whether it is a place below one that the user named."""
@@ -232,33 +256,64 @@ class _Check:
         return "/" in parent.strip("/") and self.index.person.gave(parent)
 
     def _is_linked(self, value: Value, source: Source, found: Field) -> bool:
-        if source.origin.free_form and not source.named:
+        if source.origin.free_form and not (source.named and self._names_nothing):
             return False
         anchors = [one for one in others(source, found) if is_anchor(one.value, self.index)]
-        if not anchors:
-            return False
         if value.role != "address":
-            return True
-        atom = whole_address(value.text)
-        if source.origin.free_form and (atom is None or not self._is_open(atom)):
-            return False
-        if _CHOSEN_BY_SENDER & set(split(found.key)) and not self._shares_a_name(value.text):
-            return False
-        return found.in_list or not self._has_rival(found, anchors)
+            return bool(anchors)
+        if _CHOSEN_BY_SENDER & set(split(found.key)):
+            partners = [one.value for one in others(source, found) if one.key == found.key]
+            if not any(
+                map(self.index.person.shares_a_name, (value.text.rpartition("@")[0], *partners))
+            ):
+                return False
+            anchors += [one for one in others(source, found) if one.value in partners]
+            if self._is_ambiguous(found):
+                return False
+        return bool(anchors) and (found.in_list or not self._has_rival(found, anchors))
 
-    def _shares_a_name(self, address: str) -> bool:
-        local = [word for word in words(address.rpartition("@")[0]) if len(word) > 2]
-        return any(self.index.person.gave(word) for word in local)
+    def _is_ambiguous(self, found: Field) -> bool:
+        """Whether others with such a name wrote as well, from another address."""
+        senders = {
+            _address_in(one.value)
+            for source in self.index.sources
+            for record in source.records.values()
+            for one in record
+            if one.key == found.key
+            and "@" in one.value
+            and self.index.person.shares_a_name(one.value)
+        }
+        return len(senders - {None}) > 1
 
     def _has_rival(self, found: Field, anchors: list[Field]) -> bool:
-        """Whether another record with the same name has another value."""
+        """Whether another record with the same name has another address."""
+        own = _address_in(found.value)
         for source, named in (pair for one in anchors for pair in self.index.fields_of(one.value)):
             if any(
-                one.key == found.key and squeeze(one.value) != squeeze(found.value)
+                one.key == found.key and _address_in(one.value) not in (None, own)
                 for one in source.records.get(named.record, ())
             ):
                 return True
         return False
+
+    def _is_passed_over(self, one: Judged) -> bool:
+        """Whether the user named another entry of the list that this one is from."""
+        for source, found in self.index.fields_of(one.value.text):
+            linked = any(is_anchor(other.value, self.index) for other in others(source, found))
+            for record in source.records.values():
+                chosen = any(
+                    is_anchor(other.value, self.index) or self._gave_number(other.value)
+                    for other in record
+                    if other.key == found.key or not (linked or other.record == found.record)
+                )
+                if chosen and any(
+                    other.key == found.key and other.value != found.value for other in record
+                ):
+                    return True
+        return False
+
+    def _gave_number(self, value: str) -> bool:
+        return len(value) > 2 and value.isdigit() and self.index.person.gave(value)
 
     # ---- what changes or sends something
 
@@ -266,13 +321,16 @@ class _Check:
         role, text = one.value.role, one.value.text
         if role == "command":
             if one.level != "given":
-                wanted = self.call.tool.label in self.intent.tools
-                for reason, part in command_concerns(text, self.index, wanted=wanted):
+                delegated = self._delegated
+                for reason, part in command_concerns(text, self.index, delegated=delegated):
                     yield self._concern(one, reason, part)
             return
         if role == "path" and one.level != "given" and text_values.is_sensitive_path(text):
             yield self._concern(one, Reason.PLACE)
-        if effect.stake == "own" or role == "time":
+        outside = one.source is not None and not one.source.origin.of_workspace
+        if role == "content" and outside and is_download(text, self.index):
+            yield self._concern(one, Reason.COMMAND)
+        if effect.stake == "own" or role == "constant":
             return
         if one.level != "given":
             yield from self._of_found_value(one, effect)
@@ -301,23 +359,39 @@ class _Check:
 
     def _is_in_doubt(self, one: Judged, effect: Effect) -> bool:
         role, text = one.value.role, one.value.text
-        if one.level == "pointed":
-            if role in ("handle", "secret"):
-                return self.call.tool.label not in self.intent.delegated
-            return effect.final and role in ("target", "path")
-        if role == "secret":
-            return one.level in ("composed", "quoted", "listed")
-        if role == "target" and effect.final and one.level in ("listed", "composed"):
+        if role in _NAMES_SOMETHING and self._is_passed_over(one):
+            return True
+        if effect.final and one.level in ("listed", "composed"):
             return self._has_chosen_another()
-        if role == "handle" and one.level == "composed":
-            return self.call.computed
-        if one.level != "quoted":
-            return False
-        if role in ("target", "path") and not effect.final and one.source is not None:
+        match one.level:
+            case "composed":
+                return role == "secret" or (role == "handle" and self.call.computed)
+            case "listed" | "linked":
+                return role == "secret" or (role == "amount" and self._names_an_amount())
+            case "pointed":
+                return self._is_pointed_in_doubt(one, effect)
+            case _:
+                pass
+        if role == "path" and not effect.final:
+            return self.index.is_said(text) and not one.source_field
+        if role == "target" and not effect.final and one.source is not None:
             return one.source.origin.name != self.call.tool.server
         if role == "content":
             return len(words(text)) >= _DICTATED_WORDS
         return role in ("amount", "target") or len(squeeze(text)) > 2
+
+    def _is_pointed_in_doubt(self, one: Judged, effect: Effect) -> bool:
+        role = one.value.role
+        if role in ("handle", "secret"):
+            return not self._delegated
+        if role == "amount":
+            return self._names_an_amount()
+        if role == "content" and self.call.tool.name in _LASTING:
+            return not self._delegated
+        return effect.final and role in ("target", "path")
+
+    def _names_an_amount(self) -> bool:
+        return bool(numbers(self.index.person.proposal)) or any(map(number, self._named_values))
 
     def _has_chosen_another(self) -> bool:
         """Whether the user named a record of this server, so that they did not mean the others."""
@@ -332,13 +406,19 @@ class _Check:
 
     def _may_go_to(self, one: Judged) -> bool:
         """Whether an address is the one of a record or a place that the user meant."""
-        if one.level == "linked":
-            return True
+        if one.level == "linked" or (one.level == "listed" and self._names_nothing):
+            return not (self.index.person.proposal and one.level == "listed")
         atom = whole_address(one.value.text)
-        if one.level != "pointed" or atom is None or not self._is_open(atom):
+        if one.level != "pointed" or atom is None:
             return False
-        meant = self.call.tool.label in self.intent.delegated or self._shares_a_name(atom.text)
-        return meant and self.index.is_only(atom)
+        if effects.role_by_name(one.value.parameter) == "other":
+            return True  # it is filled in somewhere rather than written to
+        if not self._is_open(atom):
+            return False
+        document = one.source is not None and one.source.origin.free_form
+        if (document or one.source_field) and self.index.is_only(atom, sharing_a_name=True):
+            return True
+        return self._names_nothing and bool(one.source_field) and self.index.is_only(atom)
 
     def _is_open(self, atom: QuotedValue) -> bool:
         """Whether the user gave no address of this kind, and so meant one that is found."""
@@ -393,15 +473,17 @@ class _Check:
         url = one.value.text.strip()
         if one.level == "given":
             return True
-        verbatim = any(url in source.text for source in self.index.sources)
+        atom = QuotedValue("url", url)
+        verbatim = any(
+            comparable(atom) in source.addresses.get("url", ()) for source in self.index.sources
+        )
         if text_values.host_of(url) in self.index.person.hosts:
             return verbatim or self._is_plain(url)
         if one.level == "linked":
             return True
-        atom = QuotedValue("url", url)
         if not verbatim or self.call.tool.label not in self.intent.tools or not self._is_open(atom):
             return False
-        if one.level == "listed" or self.index.is_told(atom, alone=True):
+        if one.level == "listed" or self.index.is_told(atom):
             return True
         return one.level == "pointed" and self.index.is_only(atom)
 
@@ -415,16 +497,16 @@ class _Check:
 
     def _leaving(self, one: Judged) -> Iterator[Concern]:
         """Private text of one server in the arguments of a read on another, or of what opens an address."""
-        text = one.value.text
-        quoted = [atom.text for atom in find(text) if atom.kind in ("secret", "account", "email")]
-        if len(text) >= _LONG_TEXT:
-            quoted.append(text)
-        for part in quoted:
-            source = self.index.quoting(part)
-            if source is None or source.origin.kind == "page" or self.index.person.gave(part):
-                continue
-            if self.effect.stake == "opens" or not self._is_related(source):
-                yield self._concern(one, Reason.LEAVES, part)
+        for text in (one.value.text, *text_values.readings(one.value.text)):
+            quoted = [atom.text for atom in find(text) if atom.kind in _PRIVATE]
+            if len(text) >= _LONG_TEXT or (text is not one.value.text and len(text) > _DECODED):
+                quoted.append(text)
+            for part in quoted:
+                source = self.index.quoting(part)
+                if source is None or source.origin.kind == "page" or self.index.person.gave(part):
+                    continue
+                if self.effect.stake == "opens" or not self._is_related(source):
+                    yield self._concern(one, Reason.LEAVES, part)
 
     def _is_related(self, source: Source) -> bool:
         server = self.call.tool.server
@@ -448,6 +530,11 @@ class _Check:
             one.source_field if source is one.source else "",
             source.sentence_with(text) if source else "",
         )
+
+
+def _address_in(value: str) -> str | None:
+    atom = whole_address(value)
+    return comparable(atom) if atom is not None else None
 
 
 # Surely an address, also if it was made up.

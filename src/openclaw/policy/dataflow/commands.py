@@ -18,7 +18,7 @@ _INTO_SHELL = re.compile(
 # What cannot be brought back, and what lies outside any project.
 _DESTROYS = re.compile(
     r"(?:^|\s)(?:rm\s+(?:-\S+\s+)*-\w*[rR]\w*\s+(?:-\S+\s+)*[\"']?(?:/|~|\$HOME|\.\.|\*|\.(?:\s|$))|shred\s|mkfs|dd\s+\S*of=/dev"
-    r"|find\s.*\s-(?:delete|exec)\b|git\s+(?:reset\s+--hard|clean\s+-\w*f|push\s+(?:.*\s)?(?:-f|--force)\b)"
+    r"|find\s(?!.*-i?name)(?:.*\s)?-(?:delete|exec)\b|git\s+(?:reset\s+--hard|clean\s+-\w*f|push\s+(?:.*\s)?(?:-f|--force)\b)"
     r"|(?:drop|truncate)\s+(?:table|database)\b)|(?:~|\$HOME|/home/\w+|/root|/etc)/\S*"
     r"(?:\.ssh|\.aws|\.gnupg|\.kube|\.netrc|\.(?:bash|zsh)(?:rc|_profile|env)|\.profile|shadow|sudoers|cron)",
     re.I,
@@ -33,32 +33,38 @@ _ORDINARY = re.compile(
     r"|build)|npm (?:test|run \S+|ci|install|start)|pnpm \w+|yarn(?: \w+)?|make(?: \w+)?|cargo (?:test|build|check|fmt|clippy|run)"
     r"|go (?:test|build|vet|run)|uv sync|pip install -r \S+|pip install -e \S+|poetry install|bundle install)(?:\s+[\w./=:@+-]+|\s+\"[^\"`$]*\"|\s+'[^']*')*"
 )
-_WITH_PACKAGE = re.compile(r"(?:npm|pnpm|yarn) (?:install|i|add)\s+[^-\s]")
+_WITH_PACKAGE = re.compile(
+    r"(?:npm|pnpm|yarn|pip3?|uv pip|uv|cargo|gem|brew|apt(?:-get)?) (?:install|i|add)\s+(?!-[re]\s)\S"
+)
 
 
-def command_concerns(command: str, index: Index, *, wanted: bool) -> Iterator[tuple[Reason, str]]:
-    """Why the user should see it, and which part. What they pointed at is followed if it is `wanted`."""
+def command_concerns(
+    command: str, index: Index, *, delegated: bool
+) -> Iterator[tuple[Reason, str]]:
+    """Why the user should see it, and which part. What they pointed at is followed if they named nothing else."""
     for address in _addresses(command, index):
         atom = text_values.whole_address(address)
         if atom is None or index.person.gave_atom(atom) or text_values.is_near(address):
             continue
         source = index.quoting(address)
-        followed = wanted and source is not None and source.named and address in source.text
+        followed = delegated and source is not None and source.named and address in source.text
         if not followed or _INTO_SHELL.search(command):
             yield Reason.DESTINATION, address
     for step in map(str.strip, _STEPS.split(command)):
         source = index.quoting(step) if len(words(step)) > 1 else None
         if index.person.gave(step):
             continue
-        of_workspace = not index.outside or (source is not None and source.origin.of_workspace)
-        followed = wanted and source is not None and source.named
+        followed = delegated and source is not None and source.named
         dictated = source is not None and not followed and not _is_ordinary(step)
-        if (
-            _DESTROYS.search(step)
-            or _HIDES.search(step)
-            or (dictated and (not of_workspace or _WITH_PACKAGE.match(step)))
-        ):
+        if dictated or _DESTROYS.search(step) or _HIDES.search(step):
             yield Reason.COMMAND, step
+
+
+def is_download(text: str, index: Index) -> bool:
+    """Whether a text makes a shell run what is at an address that the user did not give."""
+    return _INTO_SHELL.search(text) is not None and any(
+        not index.person.gave_exactly(address) for address in _addresses(text, index)
+    )
 
 
 def _addresses(command: str, index: Index) -> Iterator[str]:

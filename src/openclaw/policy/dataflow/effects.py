@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from openclaw.core.tools import JsonObject, json_list, json_object
-from openclaw.policy.dataflow.text_values import number, singular, split, whole_address
+from openclaw.policy.dataflow.text_values import kind_of, number, singular, split, whole_address
 
 _ABSENT = object()
 
 # What a parameter is for: where something goes, what is acted on, how much, or plain content.
 Role = Literal[
-    "address", "handle", "target", "secret", "access", "command", "path", "amount", "time", "content",
+    "address", "handle", "target", "secret", "access", "command", "path", "amount", "constant", "content",
     "other",
 ]  # fmt: skip
 
@@ -37,11 +37,12 @@ _ROLE_WORDS: Mapping[Role, str] = {
     "wallet phone ip callback address proxy upstream registry server",
     "handle": "recipient to cc bcc user username channel group team assignee member participant attendee "
     "invitee owner contact person payee remote chat room destination receiver beneficiary reviewer "
-    "collaborator audience",
+    "collaborator audience login nick",
     "command": "command cmd script code sql shell expression program argv",
     "path": "path file filename directory dir folder filepath src source",
     "amount": "amount price quantity count total sum fee",
-    "time": "date time start end day duration due deadline month year hour minute from until timezone",
+    "constant": "date time start end day duration due deadline month year hour minute from until timezone "
+    "type kind format mode encoding language locale sort unit",
     "target": "id ids uuid guid sha key slug issue ticket pr index",
     "content": "body content text message description title subject summary note comment caption location "
     "label tag reason html markdown question topic heading prompt query",
@@ -70,12 +71,13 @@ def values_of(arguments: JsonObject, schema: JsonObject) -> Iterator[Value]:
             declared = {name for part in parts for name in json_object(part.get("properties"))}
             for key, child in reversed(entries.items()):
                 stack.append((f"{path}.{key}", child, _property(parts, str(key), schema)))
-                if str(key) not in declared:
+                named = role_by_name(path) in ("access", "handle") and str(key) not in declared
+                if named or not str(key).isidentifier():
                     stack.append((path, str(key), []))
         elif isinstance(value, list | tuple):
             items = [one for part in parts for one in _alternatives(part.get("items"), schema)]
             stack.extend((path, one, items) for one in reversed(cast("list[object]", value)))
-        elif value is True and role_by_name(path) == "access":
+        elif value is True and opening_words(path):
             yield Value(path, "true", "access")
         elif not _is_constant(value, parts):
             text = str(value)
@@ -84,7 +86,7 @@ def values_of(arguments: JsonObject, schema: JsonObject) -> Iterator[Value]:
 
 def role_of(path: str, text: str) -> Role:
     role = role_by_name(path)
-    if role in ("content", "secret", "amount", "time", "command"):
+    if role in ("content", "secret", "amount", "constant", "command"):
         return role
     if role == "handle" and _PATH_LIKE.match(text):
         return "path"
@@ -92,7 +94,8 @@ def role_of(path: str, text: str) -> Role:
         return "address"
     if role == "target" and "://" not in text and "@" not in text:
         return role
-    if whole_address(text):
+    atom = whole_address(text)
+    if atom is not None and (role != "other" or kind_of(atom) != "account"):
         return "path" if role == "path" and "://" not in text else "address"
     if role in ("handle", "address") and len(text.split()) > 8:
         return "content"
@@ -101,8 +104,22 @@ def role_of(path: str, text: str) -> Role:
     return "amount" if role == "other" and number(text) is not None else role
 
 
+def opening_words(path: str) -> list[str]:
+    """The words of a switch that say that it lets others in or does away with something."""
+    return [
+        word for word in split(path) if _ROLE_OF_WORD.get(word) == "access" or word in _SWITCHES
+    ]
+
+
 def role_by_name(path: str) -> Role:
-    listed = [singular(word) for word in reversed(split(path.rsplit(".", 1)[-1]))]
+    """What the last name of a path says; if that says nothing, what the one before says."""
+    inner, _, last = path.rpartition(".")
+    role = _role_by_word(last)
+    return role_by_name(inner) if role == "other" and inner else role
+
+
+def _role_by_word(name: str) -> Role:
+    listed = [singular(word) for word in reversed(split(name))]
     roles: list[Role] = [_ROLE_OF_WORD[word] for word in listed if word in _ROLE_OF_WORD]
     strongest: Role | None = next((role for role in roles if role in ("secret", "access")), None)
     if strongest is not None:
@@ -198,7 +215,8 @@ _OPENS = _words("fetch browse download open visit navigate crawl scrape goto")
 _ACTS = _words(
     "add create delete remove insert update set write edit modify rename move send cancel execute approve "
     "revoke grant pay buy clear purge drop merge close publish deploy upload invite reset enable disable install "
-    "archive mark assign unlock lock kill stop restart resolve verify accept reject confirm submit forward reply"
+    "archive mark assign unlock lock kill stop start restart resolve verify accept reject confirm submit forward reply "
+    "replace subscribe unsubscribe truncate launch in out down"
 )
 # Changes something of the user's own that can be changed back, if nothing else in the call reaches others.
 _OWN = _words(
@@ -219,6 +237,9 @@ _SHARED = _words(
     "secret token credential account payment transaction transfer order invoice money fund wallet repo repository "
     "branch deployment package domain dns firewall rule filter forward forwarding autoforward policy memory memories skill "
     "prompt instruction door lock alarm cron hook workflow job"
+)
+_SWITCHES = _words(
+    "delete remove overwrite purge replace recursive force everyone autopay forward notify"
 )
 _LINKS = ("url", "uri", "link", "href", "endpoint", "webhook", "host", "proxy", "domain")
 _BY_CLASS: Mapping[EffectClass, Effect] = {
@@ -244,7 +265,8 @@ def effect_of(
     name = _own_name(tool)
     if _only_reads(name):
         return _of_reading(tool, name)
-    quiet = not _QUIET.isdisjoint(name[:1])
+    own_contacts = "contact" in (*name, *map(singular, split(tool.server)))
+    quiet = not _QUIET.isdisjoint(name[:1]) or (own_contacts and not _OWN.isdisjoint(name[:2]))
     final = not (quiet or _FINAL.isdisjoint(name))
     runs = not _RUNS.isdisjoint(name) and _has_role(tool, arguments, ("command",))
     harmless = quiet or (_SHARED.isdisjoint(name) and not _OWN.isdisjoint(name[:2]))
@@ -307,6 +329,6 @@ def with_statement(effect: Effect, values: list[Value]) -> Effect:
 
 _STATEMENTS = {"query", "sql", "statement", "command"}
 _WRITES = re.compile(
-    r"(?i)\b(?:insert\s+into|update\s+\w+\s+set|delete\s+from|drop\s+\w+|alter\s+\w+|truncate\s|grant\s"
+    r"(?i)^\s*mutation\b|\b(?:insert\s+into|update\s+\w+\s+set|delete\s+from|drop\s+\w+|alter\s+\w+|truncate\s|grant\s"
     r"|attach\s+database|copy\s+.*\bto\b|into\s+outfile)"
 )

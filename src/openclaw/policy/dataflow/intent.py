@@ -42,8 +42,7 @@ class ActionTool:
 class Intent:
     """The tools that the user wants used for this request, and values that follow from their words.
 
-    A tool is `delegated` if they named nothing for it: then what it is used for is to be found where
-    they pointed.
+    If there are none for a tool, what it is used for is to be found where they pointed.
     """
 
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -52,10 +51,6 @@ class Intent:
     @property
     def tools(self) -> frozenset[str]:
         return self.named | self.values.keys()
-
-    @property
-    def delegated(self) -> frozenset[str]:
-        return frozenset(tool for tool, values in self.values.items() if not any(values))
 
     def to_json(self) -> list[dict[str, Any]]:
         return [{"tool": tool, "values": list(values)} for tool, values in self.values.items()]

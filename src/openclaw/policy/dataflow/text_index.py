@@ -7,9 +7,18 @@ from typing import Literal
 
 from openclaw.policy.dataflow import text_values
 from openclaw.policy.dataflow.records import Field, fields_of, leaves
-from openclaw.policy.dataflow.text_values import QuotedValue, find, fold, number, squeeze, words
+from openclaw.policy.dataflow.text_values import (
+    QuotedValue,
+    find,
+    fold,
+    number,
+    split,
+    squeeze,
+    words,
+)
 
 Kind = Literal["person", "ourselves", "server", "page", "file", "attachment", "session"]
+_DOCUMENTS = frozenset({"document", "doc", "page", "webpage", "attachment"})
 OURS = "native"  # used in place of a server's name for our own tools
 
 
@@ -35,7 +44,8 @@ class TextOrigin:
     @property
     def free_form(self) -> bool:
         """Whether an outsider can write all of it, so that its structure proves nothing."""
-        return self.kind in ("page", "file", "attachment", "session")
+        documents = not _DOCUMENTS.isdisjoint(split(self.tool))
+        return documents or self.kind in ("page", "file", "attachment", "session")
 
     @property
     def of_workspace(self) -> bool:
@@ -86,6 +96,17 @@ class Source:
     addresses: dict[str, set[str]]  # what could be a destination, by kind, in comparable form
     by_value: dict[bytes, list[Field]] = field(default_factory=dict[bytes, list[Field]])
     records: dict[int, list[Field]] = field(default_factory=dict[int, list[Field]])
+    _meant: tuple[int, list[list[Field]]] = (-1, [])
+
+    def meant(self, index: "Index") -> list[list[Field]]:
+        """The records that the user named by one of their fields, or by who wrote them."""
+        version = index.person.version
+        if self._meant[0] != version:
+            chosen = [
+                one for one in self.records.values() if len(one) > 1 and _is_meant(one, index)
+            ]
+            self._meant = version, chosen
+        return self._meant[1]
 
     def quotes(self, value: str) -> bool:
         wanted = squeeze(value)
@@ -198,6 +219,7 @@ class UserWords:
 
     def __init__(self) -> None:
         self.messages: list[UserText] = []
+        self.version = 0  # counts what was learnt
         self.proposal = ""
         self.addresses: set[str] = set()  # in comparable form
         self.hosts: set[str] = set()
@@ -223,6 +245,7 @@ class UserWords:
 
     def learn(self, text: str) -> None:
         """Take values from a text that asks for nothing: our own, a trusted source's, an intent's."""
+        self.version += 1
         self._verbatim.append(text)
         self._phrase += f"\n {' '.join(words(text))} "
         self._squeezed += b"\n" + squeeze(text)
@@ -261,6 +284,15 @@ class UserWords:
     def gave_atom(self, atom: QuotedValue) -> bool:
         return text_values.comparable(atom) in self.addresses or self.gave_exactly(atom.text)
 
+    def shares_a_name(self, name: str) -> bool:
+        """Whether a word of the name begins one of the user's, whatever its accents."""
+        said = text_values.without_accents(" ".join(one.text for one in self.messages))
+        return any(
+            re.search(rf"(?<!\w){re.escape(word)}", said) is not None
+            for word in words(text_values.without_accents(name))
+            if len(word) > 2 or text_values.is_unspaced(word)
+        )
+
     def proposed(self, value: str) -> bool:
         """Whether the agent named it when it asked what the user then agreed to."""
         return bool(self.proposal) and stands_alone(fold(value).strip(), fold(self.proposal))
@@ -279,6 +311,10 @@ def _same_stem(one: str, other: str) -> bool:
             break
         shared += 1
     return shared >= 3 and max(len(one), len(other)) - shared <= 2
+
+
+# The fields that say who wrote something: their choice.
+WRITTEN_BY = frozenset({"author", "creator", "from", "reporter", "sender", "user"})
 
 
 class Index:
@@ -311,6 +347,13 @@ class Index:
         key = squeeze(value)
         return [(one, found) for one in self.sources for found in one.by_value.get(key, ())]
 
+    def is_place(self, value: str) -> bool:
+        """Whether the agent looked something up by it."""
+        wanted = squeeze(value)
+        return len(wanted) > 2 and any(
+            wanted in squeeze(asked) for source in self.sources for asked in source.asked_with
+        )
+
     def quoting(self, value: str) -> Source | None:
         return next((one for one in reversed(self.sources) if one.quotes(value)), None)
 
@@ -318,30 +361,40 @@ class Index:
         """Whether it occurs inside sentences of untrusted content, where an instruction could be."""
         return any(source.says(value) for source in self.sources)
 
-    def is_only(self, atom: QuotedValue) -> bool:
-        """Whether untrusted content has no other address of this kind."""
+    def is_only(self, atom: QuotedValue, *, sharing_a_name: bool = False) -> bool:
+        """Whether untrusted content has no other address of this kind, or none with such a name."""
         kind = text_values.kind_of(atom)
         seen = set[str]().union(*(one.addresses.get(kind, set[str]()) for one in self.sources))
+        if sharing_a_name:
+            seen = {one for one in seen if self.person.shares_a_name(one.rpartition("@")[0])}
         return seen == {text_values.comparable(atom)}
 
-    def is_told(self, atom: QuotedValue, *, alone: bool = False) -> bool:
-        """Whether a record that the user named has it in its text, and `alone` no other of its kind."""
+    def is_told(self, atom: QuotedValue) -> bool:
+        """Whether a record that the user named has it in its text, and no other of its kind."""
         kind = text_values.kind_of(atom)
         for source in self.sources:
-            for record in source.records.values():
-                holders = [one for one in record if atom.text in one.value]
-                if holders and any(
-                    is_anchor(one.value, self) for one in record if one not in holders
-                ):
-                    others = {
+            for record in source.meant(self):
+                if any(atom.text in one.value for one in record):
+                    of_kind = {
                         text_values.comparable(found)
                         for one in record
                         for found in find(one.value)
                         if text_values.kind_of(found) == kind
                     }
-                    if not alone or len(others) == 1:
-                        return True
+                    return of_kind == {text_values.comparable(atom)}
         return False
+
+    def pointed_at(self, value: str) -> Source | None:
+        """The source that says it and that the user named, or one of whose records they named."""
+        wanted = fold(value).strip()
+        quoting = [source for source in self.sources if source.quotes(value)]
+        for source in quoting:
+            records = () if source.named else source.meant(self)
+            if source.named or any(
+                wanted in fold(one.value) for record in records for one in record
+            ):
+                return source
+        return None
 
     def _is_named(self, text: SeenText) -> bool:
         """Whether the user said where to look: by a value of theirs, or one from such a place.
@@ -364,6 +417,15 @@ class Index:
         )
 
 
+def _is_meant(record: list[Field], index: Index) -> bool:
+    for one in record:
+        local, sign, _ = one.value.partition("@")
+        written = bool(sign) and not WRITTEN_BY.isdisjoint(split(one.key))
+        if is_anchor(one.value, index) or (written and index.person.shares_a_name(local)):
+            return True
+    return False
+
+
 def is_anchored(source: Source, found: Field, index: Index) -> bool:
     """Whether another field of the same record is one that the user named."""
     return any(is_anchor(one.value, index) for one in others(source, found))
@@ -379,7 +441,9 @@ def others(source: Source, found: Field) -> list[Field]:
 
 
 def is_anchor(value: str, index: Index) -> bool:
-    """Whether a field holds what the user spoke of: its words, or most of a name's."""
+    """Whether a field holds what the user spoke of, or agreed to."""
     if number(value) is not None or len(squeeze(value)) < 3 or not is_name(value):
         return False
-    return index.person.gave(value) or (len(words(value)) > 1 and index.person.inflected(value))
+    person = index.person
+    given = person.gave(value) or person.proposed(value)
+    return given or (len(words(value)) > 1 and person.inflected(value))

@@ -172,12 +172,12 @@ _PATTERNS: dict[QuotedKind, re.Pattern[str]] = {
     "email": re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@[\w-]+(?:\.[\w-]+)*"),
     "url": re.compile(
         r"(?i)(?:\b[a-z][a-z0-9+.-]{1,9}:)?//[^\s/<>\"'`]+" + _TAIL + r"|\b(?:mailto|data|javascript|tel):[^\s<>\"'`]+"
-        r"|\bwww\.[\w-]+" + _TAIL + r"|(?<![\w@./-])(?:[\w-]{1,63}\.){1,8}(?!" + _FILES + r"\b)[a-z\u00a1-\uffff][\w-]{1,62}(?![\w(=-])"
+        r"|\bwww\.[\w-]+" + _TAIL + r"|(?<![\w@./-])(?:[\w-]{1,63}\.){1,8}(?!" + _FILES + r"\b)[a-z\u00a1-\uffff][\w-]{1,62}(?![\w(=@-])"
         r"(?:[:/?#]" + _TAIL + r")?|(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])(?::\d+)?(?:/[^\s<>\"']*)?"
     ),
     "account": re.compile(
         r"(?<![\w.])(?:[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{2,4}){3,8}|0x[0-9a-fA-F]{8,}|bc1\w{8,}|\+?\d(?:[ ()/-]{0,2}\d){5,20}"
-        r"|(?<!-)[\w-]{6,64})(?!\w|\.\w)"
+        r"|(?<!-)[A-Za-z0-9_-]{6,64})(?!\w|\.\w)"
     ),
     "path": re.compile(
         r"(?i)(?:^|[\s\"'`(=~/\\])(\.?/?[\w./~\\-]{0,120}(?:\.(?:bash|zsh)(?:rc|_profile|env)|\.profile|\.ssh\b"
@@ -263,6 +263,11 @@ def comparable_url(url: str) -> str:
 
 def host_of(url: str) -> str:
     return re.split(r"[/?#]", comparable_url(url), maxsplit=1)[0]
+
+
+def without_accents(text: str) -> str:
+    parts = unicodedata.normalize("NFD", fold(text)).replace("\u0131", "i").replace("\xdf", "ss")
+    return "".join(one for one in parts if not unicodedata.combining(one))
 
 
 def kind_of(atom: QuotedValue) -> str:
