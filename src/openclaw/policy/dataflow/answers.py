@@ -1,188 +1,532 @@
-"""Disarms images, links and forms in an answer if the person didn't give their address.
+"""Disarms images, links and HTML in an answer if the user didn't give their address.
 
 For answers only. Text on its way to the model is never altered.
+
+Renderers disagree about what a link is; they agree about what a link needs: `](`, `]:`, a tag, or an
+address in the open. Each of these is either recognised as a whole and allowed, or taken apart where
+it stands, whatever surrounds it. Only in code everything stays as it is, so only there does it matter
+how a renderer reads the text: a CommonMark parser decides which lines are fenced code, and a code
+span counts only if every renderer must see it.
 """
 
 import html
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from urllib.parse import unquote
 
+from openclaw.policy.dataflow.fenced_code import FencedCode, LineKind
 from openclaw.policy.dataflow.text_values import comparable_url, host_of
 
-_FENCE = re.compile(r" {0,3}(?:(?P<ticks>`{3,})[^`\n]*|(?P<tildes>~{3,})[^\n]*)\n")
-# A code span must end on its line: a list or a heading may cut a longer one, which is then not code.
-_SPAN = r"(?P<code>(?<![`\\])(?P<tick>`+)(?!`)[^\n]{1,4000}?(?<!`)(?P=tick)(?!`))"
-_TARGET = r"\(\s*(?P<{0}><[^<>\n]*>|(?:[^\s()\\]|\\.|\([^\s()]*\))*)(?:\s[^)]{{0,300}})?\)"
-_TEXT = r"\[(?P<text>(?:[^\[\]\\]|\\.|!?\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])?)*)\]"
-_ACTIVE = re.compile(
-    rf"{_SPAN}|(?P<definition>^[ \t>]{{0,8}}\[(?P<label>[^\]\n]+)\]:\s*(?P<defined><[^>\n]*>|\S+)[^\n]*$)"
-    rf"|(?P<link>(?P<bang>!?){_TEXT}{_TARGET.format('target')})"
-    r"|(?P<auto><(?P<automatic>[a-z][a-z0-9+.-]{1,20}:[^\s<>]*)>)"
-    r"|(?P<tag><[a-z!/?][^<>]*>?)"
-    r"|(?P<broken>\]\((?P<rest>\S*))"
-    r"|(?P<bare>(?<![\w@])(?:(?:https?|ftp)://|www\.)[^\s<>`\"')\]]+)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_ADDRESS_IN_TAG = re.compile(
-    r"(?:src|srcset|href|action|formaction|data|poster|background|content|ping|cite|manifest|style|url|icon|code)"
-    r"\s*=|url\s*\(|//|\b(?:javascript|data|vbscript):",
+# No construct is longer; a longer one is taken apart.
+_LONGEST = 4_000
+
+_LINE_END = re.compile(r"\r\n|\n|\r(?!\Z)")
+_END_OF_LINE = re.compile(r"[\r\n]")
+_MARKERS = re.compile(r"[ \t>*+.)\d-]*")
+_FENCE_MARKS = re.compile(r"`{3}|~{3}")
+_UNFINISHED_MARKS = re.compile(r"(?:`{0,2}|~{0,2})\Z")
+_OPENING = re.compile(r"(?P<head>[^`~]*(?:`+|~+))(?P<info>.*)", re.DOTALL)
+_INFO = re.compile(r"\s*(?P<language>[\w+#-]*)")
+_ACTIVE = re.compile(r"[<\[\]&\\(]|//|www\.|\.\w+[/?#]", re.IGNORECASE)
+_WORDS = re.compile(r"(?:(?!~~~)(?:[^\s\\`\[\]<&/:$.!]|[.!](?=[ \t]))*[ \t]+)+")
+# Signs of ASCII up to one that has a token of its own, or anything else but spaces.
+_RUN = re.compile(r"(?:[\"-;=-Z^_a-~]|!(?!\[)|\\[!-;=-Z^_a-~])+|[^\s!-~]+")
+_END_OF_RUN = re.compile(r"[^\"-;=-Z^_a-~]")
+_TICKS = re.compile(r"`+")
+_NO_TICK = re.compile(r"[^`]")
+_LABEL = r"(?:[^\[\]\\`\r\n]|\\[^\r\n]|`[^`\[\]\r\n]*`)"
+_PLACE = r"(?:<[^<>\r\n]*>|(?:[^\s()<>\\]|\\[^\s]|\([^\s()]*\))*)"
+_TITLE = r"""(?:[ \t]+(?:"[^"\r\n]*"|'[^'\r\n]*'|\([^()\r\n]*\)))?"""
+_TARGET = rf"\([ \t]*(?P<target>{_PLACE})(?P<title>{_TITLE})[ \t]*\)"
+_LINK = re.compile(rf"!?\[(?P<label>{_LABEL}*)\]{_TARGET}")
+_LINK_BEGINS = re.compile(rf"!?\[{_LABEL}*(?:\\|`[^`\[\]\r\n]*|\](?:\([^\r\n]*)?)?\Z")
+_LINK_ENDS = re.compile(rf"\]{_TARGET}")
+_LINK_ENDS_LATER = re.compile(r"\]\([^)\r\n]*\Z")
+_DEFINED = re.compile(r"\]:[ \t]*(?P<first>[^ \t]*)[ \t]*(?P<second>.?)")
+_PLAIN_WORD = re.compile(r"(?!~~~)[^/\\:&%.@<`\[\]]+")
+_PLAIN_TARGET = re.compile(r"[^\s()<>\\`|\[\]$]*(?:\([^\s()<>\\`|\[\]$]*\)[^\s()<>\\`|\[\]$]*)*")
+_PLAIN_TITLE = re.compile(r"""[ \t]*(?:["'][^"'\\`|\[\]<>&$]*["'])?""")
+_ENTITY = re.compile(r"&#?\w{1,32};")
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_TAG_LIKE = re.compile(r"<[a-z!/?]", re.IGNORECASE)
+_TAG_BEGINS = re.compile(r"<(?:[a-z!/?][^<>\r\n]*)?\Z", re.IGNORECASE)
+_AUTOLINK = re.compile(r"<([a-z][a-z0-9+.-]{1,31}:[^\s<>]*|[\w.+-]+@[\w.-]+)>", re.IGNORECASE)
+_SIMPLE_TAG = re.compile(
+    r"</?(?P<name>[a-z][a-z0-9-]{0,30})"
+    r"(?:[ \t]+(?:class|id|title|alt|align|width|height|lang|dir|open|start|type|colspan|rowspan|style)"
+    r"(?:=(?:\"[\w .,;:#%+-]*\"|'[\w .,;:#%+-]*'|[\w.#%+-]+))?(?=[ \t/>]))*[ \t]*/?>",
     re.IGNORECASE,
 )
-_URL_IN_TAG = re.compile(
-    r"(?:[a-z][a-z0-9+.-]*:)?//[^\s\"'<>),;]+|\bwww\.[^\s\"'<>),]+", re.IGNORECASE
+# Their content is not Markdown, or they load something by themselves.
+_RAW_TAGS = frozenset(
+    [
+        "applet",
+        "audio",
+        "base",
+        "embed",
+        "form",
+        "frame",
+        "frameset",
+        "head",
+        "iframe",
+        "image",
+        "img",
+        "input",
+        "link",
+        "listing",
+        "math",
+        "meta",
+        "noembed",
+        "noframes",
+        "noscript",
+        "object",
+        "plaintext",
+        "portal",
+        "pre",
+        "script",
+        "select",
+        "source",
+        "style",
+        "svg",
+        "template",
+        "textarea",
+        "title",
+        "track",
+        "video",
+        "xmp",
+    ]
 )
+# With a path after them, renderers make links of these even without a scheme.
+_DOMAINS = "com|net|org|edu|gov|info|biz|app|dev|xyz|site|shop|online|top|live|cloud|page|link|click|[a-z]{2}"
+_ADDRESS = re.compile(
+    r"(?:(?:https?|ftp)://|www\.|(?<![\w:/])//(?=[\w-]+[.:]|[^/@]{1,64}@|\Z)"
+    rf"|(?<![\w@./-])(?:[\w-]{{1,63}}\.){{1,8}}(?:{_DOMAINS})(?=(?::\d+)?[/?#]\S))",
+    re.IGNORECASE,
+)
+_REST_OF_ADDRESS = re.compile(r"[^\s<>\\`\"')\[\]]*")
+_REST_OF_WORD = re.compile(r"[^ \t]*")
+_END_OF_WORD = re.compile(r"[ \t\r\n]")
+_SPACES = re.compile(r"\s+")
+_ONLY_SIGNS = re.compile(
+    r"(?:[.,;:!?*_~'\")}>|]|\](?![(:]))*(?:</?(?:b|br|em|i|li|p|strong|sub|sup|td|th)[ /]*>.*)?",
+    re.IGNORECASE,
+)
+_DISGUISED = re.compile(r"(?:https?|ftp)://|\bwww\.|^//", re.IGNORECASE)
+_ACTIVE_SCHEME = re.compile(r"[\s\0]*(?:javascript|data|vbscript):", re.IGNORECASE)
+_HARMLESS = re.compile(r"#[\w-]*|(?:mailto:)?[\w.+-]+@[\w.-]+")
 _EMBEDDED_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
-_HARMLESS = re.compile(r"#[\w-]*|mailto:[\w.+-]+@[\w.-]+")
-_RENDERED_TAGS = re.compile(
-    r"</?(?:b|i|em|strong|p|br|hr|ul|ol|li|code|h[1-6]|table|tr|t[dh]|sub|sup)\s*/?>", re.I
-)
-# Markdown is not parsed inside these, so what looks like code there is not.
-_RAW_TAG = re.compile(r"<(?:pre|script|style|textarea|[!?])", re.I)
-_RAW_LINE = re.compile(r"^[ \t>*+\d.)-]*<", re.M)
-_BLANK_LINE = re.compile(r"\n[ \t]*\n")
-_BEGINS = re.compile(r"[\[\]<`]|~~~|//|\bwww\.", re.I)
-_OPEN = re.compile(r"\]\([^)]*$|<[a-z!/?][^>]*$|\]:\s*$", re.I)
-_LINE_HEAD = re.compile(r"(?:^|(?<=\n))[ \t>]*\Z")
+# Languages of fenced code that is drawn rather than shown.
+_DRAWN = frozenset(["dot", "graphviz", "mermaid", "plantuml", "puml", "vega", "vega-lite"])
+_NOT_IN_CODE = str.maketrans({sign: f"%{ord(sign):X}" for sign in "`|[]~"})
+# Two characters that must not come together because something between them was left out.
+_JOINS = re.compile(r"<[a-z!/?]|\][(:]|!\[|``", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _Paragraph:
+    """What was passed on since the last blank line, as far as it decides what follows."""
+
+    unpaired_ticks: int = 0  # the longest run of backticks that a later one may close
+    bracket: bool = False  # a `[` that nothing may close
+    code: bool = False  # code that would be an image, a link or a tag
+    formula: bool = False  # a sign that may begin a formula
+    image: bool = False  # a `![` that a later `](` may complete
+    tag: bool = False  # a tag that may begin a block of HTML
 
 
 class AnswerStream:
     """Takes an answer in pieces. The joined output does not depend on where it was split.
 
-    Plain words pass at once. What may be the beginning of an address waits for the end of its
-    line, or for as many lines as it takes until nothing is open. Everything stays readable as text.
+    Plain words pass at once; what may become an image, a link or a tag waits until that is decided,
+    at most to the end of its line. Everything stays readable as text.
 
-    `known` are addresses that the person gave. An image must have exactly one of them; a link may
+    `known` are addresses that the user gave. An image must have exactly one of them; a link may
     lead to another page of such a host if nothing in it could carry data. Without `links`, only
-    what loads by itself is neutralised.
+    what loads by itself is disarmed.
     """
 
     def __init__(self, known: Collection[str], *, links: bool = True) -> None:
         self._known = {comparable_url(address) for address in known}
         self._links = links
-        self._held = ""
-        self._paragraph = ""  # what was passed on since the last blank line, unaltered
-        self._fence: re.Pattern[str] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._held: list[str] = []
+        self._until: re.Pattern[str] | None = None  # nothing is decided before this comes
+        self._output: list[str] = []
+        self._fenced = FencedCode()
+        self._paragraph = _Paragraph()
+        self._formulas = 0  # how many signs may have begun or ended a formula of several lines
+        self._drawn = False
+        self._begin_line()
+
+    def _begin_line(self) -> None:
+        self._kind: LineKind | None = None
+        self._line: list[str] = []  # what was passed on of it
+        self._last = ""  # its last character
+        self._only_markers = True
+        self._divided_ticks = 0  # of a code span that would be in two cells of a table
 
     def whole(self, answer: str) -> str:
         return self.feed(answer) + self.finish()
 
     def feed(self, piece: str) -> str:
-        self._held += piece
-        parts: list[str] = []
-        while (part := self._next()) is not None:
-            parts.append(part)
-        return "".join(parts)
+        self._held.append(piece)
+        if self._until is not None and self._until.search(piece) is None:
+            return ""
+        self._advance(ends=False)
+        return self._take_output()
 
     def finish(self) -> str:
-        rest = self.feed("")
-        rest += self._held if self._fence else self._neutral(len(self._held))
-        self._held, self._paragraph, self._fence = "", "", None
+        self._advance(ends=True)
+        rest = self._take_output()
+        self._begin()
         return rest
 
-    def _next(self) -> str | None:
-        if self._fence is not None:
-            end = self._held.find("\n") + 1
-            if end and self._fence.match(self._held[: end - 1]):
-                self._fence = None
-            return self._plain(end)
-        begins = _BEGINS.search(self._held)
-        if begins is None:
-            return self._plain(self._without_line_head(_word_start(self._held)))
-        start = self._without_line_head(_word_start(self._held[: begins.start()]))
-        if start:
-            return self._plain(start)
-        if self._opens_fence():
-            return self._plain(self._held.index("\n") + 1)
-        end = self._held.find("\n", begins.start())
-        while end >= 0 and not self._is_closed(self._held[: end + 1]):
-            end = self._held.find("\n", end + 1)
-        return self._neutral(end + 1) if end >= 0 else None
+    def _take_output(self) -> str:
+        output = "".join(self._output)
+        self._output.clear()
+        return output
 
-    def _without_line_head(self, end: int) -> int:
-        """Spaces and quote marks at the beginning of a line belong to what follows."""
-        head = _LINE_HEAD.search(self._held[:end])
-        return head.start() if head and (head.start() or self._at_line_start) else end
+    def _advance(self, *, ends: bool) -> None:
+        text = "".join(self._held)
+        self._held.clear()
+        self._until = None
+        start = 0
+        while end := _LINE_END.search(text, start):
+            self._pass_on(text[start : end.start()], whole=True)
+            self._end_line(end.group())
+            start = end.end()
+        rest = text[start:]
+        rest = rest[self._pass_on(rest.removesuffix("\r"), whole=ends) :]
+        if ends:
+            self._output.append(rest)
+        elif rest:
+            self._held.append(rest)
+            if rest.endswith("\r"):
+                self._until = None
 
-    @property
-    def _at_line_start(self) -> bool:
-        return not self._paragraph or self._paragraph.endswith("\n")
+    def _end_line(self, ending: str) -> None:
+        self._output.append(ending)
+        line = "".join(self._line)
+        self._fenced.add(line, self._kind or "text")
+        if not line or self._kind == "closing":
+            self._paragraph = _Paragraph()
+        self._begin_line()
 
-    def _opens_fence(self) -> bool:
-        fence = _FENCE.match(self._held) if self._at_line_start else None
-        if fence is None or _RAW_LINE.search(self._paragraph):
+    def _pass_on(self, line: str, *, whole: bool) -> int:
+        """Pass on what is decided of a line's rest; returns how much that is."""
+        if self._kind is None:
+            self._kind = self._decide(line, whole)
+            if self._kind is None:
+                return 0
+            if self._kind == "opening":
+                self._push(self._opening(line))
+                return len(line)
+        if self._kind == "closing" or (self._kind == "code" and not self._drawn):
+            self._output.append(line)
+            self._line.append(line)
+            return len(line)
+        return self._disarm(line, whole)
+
+    def _decide(self, line: str, whole: bool) -> LineKind | None:
+        markers = _MARKERS.match(line)
+        end = markers.end() if markers else 0
+        fence = _FENCE_MARKS.match(line, end)
+        if not whole:
+            if fence:
+                self._until = _END_OF_LINE
+            if fence or _UNFINISHED_MARKS.match(line, end):
+                return None
+        if self._fenced.exhausted:
+            return "text"
+        kind = self._fenced.kind(line if fence else line[: end + 1])
+        risky = self._paragraph.tag or self._formulas % 2 == 1 or self._fenced.is_ambiguous(line)
+        return "text" if kind == "opening" and risky else kind
+
+    def _opening(self, line: str) -> str:
+        opening = _OPENING.match(line)
+        info = _INFO.match(opening["info"]) if opening else None
+        if opening is None or info is None:
+            return line
+        self._drawn = info["language"].lower() in _DRAWN
+        return opening["head"] + info.group() if _ACTIVE.search(opening["info"]) else line
+
+    def _push(self, text: str) -> None:
+        if not text:
+            return
+        if _JOINS.match(self._last + text[0]):
+            text = f" {text}"
+        self._output.append(text)
+        self._line.append(text)
+        self._last = text[-1]
+        self._only_markers = self._only_markers and _MARKERS.fullmatch(text) is not None
+
+    def _disarm(self, text: str, whole: bool) -> int:
+        start = 0
+        while start < len(text):
+            taken = self._take(text, start, whole)
+            if not taken:
+                break
+            start += taken
+        return start
+
+    def _take(self, text: str, start: int, whole: bool) -> int:
+        """Pass on what stands here; returns how long it is, or 0 if more must be known."""
+        sign = text[start]
+        if sign == "`":
+            return self._take_code(text, start, whole)
+        if sign == "\\" and not _RUN.match(text, start):
+            return self._take_escape(text, start, whole)
+        if sign == "[" or text.startswith("![", start):
+            return self._take_link(text, start, whole)
+        if sign == "]":
+            return self._take_label_end(text, start, whole)
+        if sign == "<":
+            return self._take_tag(text, start, whole)
+        if plain := _WORDS.match(text, start) or _SPACES.match(text, start):
+            self._push(plain.group())
+            return len(plain.group())
+        return self._take_run(text, start, whole)
+
+    def _take_code(self, text: str, start: int, whole: bool) -> int:
+        paragraph = self._paragraph
+        ticks = _TICKS.match(text, start)
+        end = ticks.end() if ticks else start
+        if end == len(text) and not whole:
+            self._until = _NO_TICK
+            return 0
+        count = end - start
+        if count > paragraph.unpaired_ticks:
+            limit = min(len(text), end + _LONGEST)
+            runs = _TICKS.finditer(text, end, limit)
+            closing = next((run for run in runs if len(run.group()) == count), None)
+            if closing is not None and closing.end() == limit and (limit < len(text) or not whole):
+                closing = None  # it may be longer
+            if closing is None and limit == len(text) and not whole:
+                return 0
+            if closing and self._is_code(text[end : closing.start()], count):
+                self._push(text[start : closing.end()])
+                return closing.end() - start
+        self._push_unpaired(text[start:end] if count < 3 else f"\\{text[start:end]}", count)
+        return count
+
+    def _push_unpaired(self, ticks: str, count: int) -> None:
+        paragraph = self._paragraph
+        paragraph.unpaired_ticks = max(paragraph.unpaired_ticks, count)
+        # After a bracket that nothing closes, markdown-it reads code again, and overlooks it if there
+        # are backticks behind it that nothing closes.
+        self._push("&#96;" * count if paragraph.bracket and paragraph.code else ticks)
+
+    def _is_code(self, content: str, ticks: int) -> bool:
+        """Whether every renderer sees code here, or it does not matter."""
+        paragraph = self._paragraph
+        if self._last == "~":
+            return False  # marked takes both signs together for text
+        active = _ACTIVE.search(content) is not None
+        tag_like = re.search(r"[<\[\]]", content) is not None
+        if active and ("|" in content or "~" in content):
             return False
-        mark = fence["ticks"] or fence["tildes"]
-        self._fence = re.compile(rf" {{0,3}}{mark[0]}{{{len(mark)},}}[ \t]*$")
+        if active and (ticks > 1 or "`" in content) and re.search("[*_]", content):
+            return False  # marked may see emphasis that ends here
+        if paragraph.formula and re.search(r"\$|\\[)\]]", content):
+            return False
+        if tag_like and (paragraph.tag or paragraph.unpaired_ticks or self._divided_ticks):
+            return False
+        if active and ticks <= self._divided_ticks:
+            return False
+        if "|" in content:
+            self._divided_ticks = max(ticks, self._divided_ticks)
+        paragraph.code |= active
         return True
 
-    @staticmethod
-    def _is_closed(text: str) -> bool:
-        if text.endswith("\n\n") or _BLANK_LINE.search(text):
-            return True
-        return text.count("[") <= text.count("]") and _OPEN.search(text) is None
+    def _take_escape(self, text: str, start: int, whole: bool) -> int:
+        following = text[start + 1 : start + 4]
+        if not whole and following in ("", "<", "]", "]\\"):
+            return 0
+        if following.startswith("`"):
+            ticks = _TICKS.match(text, start + 1)
+            end = ticks.end() if ticks else start + 2
+            if end == len(text) and not whole:
+                self._until = _NO_TICK
+                return 0
+            self._push_unpaired(text[start:end], end - start - 1)
+            return end - start
+        if _TAG_LIKE.match(following):
+            self._push("&lt;")
+            return 2
+        if following.startswith(("](", "]:")):
+            self._push(f"\\]\\{following[1]}")
+            return 3
+        if following in ("]\\(", "]\\:"):
+            self._push(f"\\{following}")
+            return 4
+        if following[:1] in ("[", "]"):
+            self._paragraph.formula = True
+            self._formulas += 1
+        length = 2 if following[:1] in ("\\", "[", "]", "<") and following else 1
+        self._push(text[start : start + length])
+        return length
 
-    def _plain(self, end: int) -> str | None:
-        return self._take(end) if end else None
+    def _take_link(self, text: str, start: int, whole: bool) -> int:
+        limit = start + _LONGEST
+        link = _LINK.match(text, start, limit)
+        if link is None:
+            if not whole and len(text) < limit and _LINK_BEGINS.match(text, start):
+                return 0
+            bang = text[start] == "!"
+            self._paragraph.image |= bang
+            self._paragraph.bracket = True
+            self._push("![" if bang else "[")
+            return 1 + bang
+        is_image = text[start] == "!"
+        allowed = self._is_allowed_target(link, image=is_image or self._paragraph.image)
+        label = link["label"]
+        if allowed:
+            self._push("![" if is_image else "[")
+            self._disarm(label, whole=True)
+            self._push(text[link.end("label") : link.end()])
+            return len(link.group())
+        if self._last and not self._last.isspace() and self._last not in "([*_~\"'":
+            self._push(" ")
+        if label.strip():
+            self._disarm(label, whole=True)
+        else:
+            self._push("image" if is_image else "link")
+        if address := _clean(link["target"]):
+            self._push(" (")
+            self._push(self._as_code(address))
+            self._push(")")
+        return len(link.group())
 
-    def _neutral(self, end: int) -> str:
-        # What does not begin its line must not look as if it did.
-        before = "" if self._at_line_start else "."
-        return self._disarmed(before + self._take(end)).removeprefix(before)
+    def _take_label_end(self, text: str, start: int, whole: bool) -> int:
+        following = text[start + 1 : start + 3]
+        near_end = not whole and len(text) < start + _LONGEST
+        if near_end and following in ("", "\\"):
+            return 0
+        if following in ("\\(", "\\:"):
+            self._push(f"]{following}")
+            return 3
+        if following.startswith("("):
+            link = _LINK_ENDS.match(text, start, start + _LONGEST)
+            if link is None and near_end and _LINK_ENDS_LATER.match(text, start):
+                return 0
+            after = _REST_OF_WORD.match(text, link.end()) if link else None
+            if near_end and after and after.end() == len(text):
+                return 0
+            allowed = (
+                link
+                and after
+                and _ONLY_SIGNS.fullmatch(after.group())
+                and self._is_allowed_target(link, image=self._paragraph.image)
+            )
+            self._push(link.group() if link and allowed else "]\\(")
+            return len(link.group()) if link and allowed else 2
+        if not following.startswith(":"):
+            self._push("]")
+            return 1
+        defined = _DEFINED.match(text, start, start + _LONGEST)
+        if defined is None or (near_end and defined.end() == len(text)):
+            return 0
+        if self._is_allowed_definition(defined):
+            self._push("]:")
+        else:
+            self._push("]\\:")
+        return 2
 
-    def _take(self, end: int) -> str:
-        taken, self._held = self._held[:end], self._held[end:]
-        self._paragraph = _BLANK_LINE.split(self._paragraph + taken)[-1]
-        return taken
+    def _is_allowed_definition(self, defined: re.Match[str]) -> bool:
+        """Whether it has an address that an image may have, or is no definition for any renderer."""
+        first, second = defined["first"], defined["second"]
+        if not second:
+            return _is_plain(first) and self._may_follow(first, image=True)
+        return second not in "\"'(" and _PLAIN_WORD.fullmatch(first) is not None
 
-    def _disarmed(self, text: str) -> str:
-        return _ACTIVE.sub(self._replace, text)
+    def _take_tag(self, text: str, start: int, whole: bool) -> int:
+        limit = start + _LONGEST
+        automatic = _AUTOLINK.match(text, start, limit)
+        if automatic is not None:
+            allowed = self._may_follow(automatic[1], image=False)
+            self._push(automatic.group() if allowed else self._as_code(automatic[1]))
+            return len(automatic.group())
+        tag = _SIMPLE_TAG.match(text, start, limit)
+        if tag is not None and tag["name"].lower() not in _RAW_TAGS:
+            only_markers = self._only_markers
+            self._paragraph.tag |= only_markers
+            self._push(tag.group())
+            self._only_markers = only_markers
+            return len(tag.group())
+        if not whole and len(text) < limit and _TAG_BEGINS.match(text, start):
+            return 0
+        self._push("&lt;" if _TAG_LIKE.match(text, start) else "<")
+        return 1
 
-    def _replace(self, match: re.Match[str]) -> str:
-        if match["code"]:
-            return match.group()
-        if match["definition"]:
-            address = _clean(match["defined"])
-            known = self._may_follow(address, image=True)
-            return match.group() if known else f"{match['label']} {_as_code(address)}"
-        if match["link"]:
-            return self._link(match)
-        if match["tag"]:
-            return self._tag(match.group())
-        if match["broken"]:
-            return f"] ({self._disarmed(match['rest'])}"
-        return self._bare(match.group(), match["automatic"] or match.group())
+    def _take_run(self, text: str, start: int, whole: bool) -> int:
+        """Pass on the signs up to the next that has a meaning, or the address in the open here."""
+        match = _RUN.match(text, start)
+        run = match.group() if match else text[start]
+        end = start + len(run)
+        if end == len(text) and not whole and run[0].isascii():
+            self._until = _END_OF_RUN
+            return 0
+        begins = not self._last or self._last.isspace() or self._last in ":)>.*+-]"
+        before = "\\" if begins and run.startswith("~~~") else ""
+        if not self._links:
+            self._note_formulas(run)
+            self._push(before + run)
+            return len(run)
+        address = _ADDRESS.search(run)
+        if address is None or address.start():
+            if _is_disguised(run):
+                self._push(self._as_code(_plain(run)))
+                return len(run)
+            run = run[: address.start()] if address else run
+            self._note_formulas(run)
+            self._push(before + run)
+            return len(run)
+        return self._take_address(text, start, address.end() + start, whole)
 
-    def _link(self, match: re.Match[str]) -> str:
-        address = _clean(match["target"])
-        bang, inner = match["bang"], self._disarmed(match["text"])
-        if self._may_follow(address, image=bool(bang)):
-            same = inner == match["text"]
-            return match.group() if same else f"{bang}[{inner}]({match['target']})"
-        return f"{inner.strip() or ('image' if bang else 'link')} ({_as_code(address)})"
+    def _note_formulas(self, run: str) -> None:
+        self._paragraph.formula |= "$" in run or "\\(" in run
+        self._formulas += run.count("$$")
 
-    def _tag(self, tag: str) -> str:
-        if not _RAW_TAG.match(tag) and (
-            _RENDERED_TAGS.fullmatch(tag) or not self._reaches_out(html.unescape(tag))
-        ):
-            return tag
-        return _as_code(" ".join(tag.strip("<>").split()))
+    def _take_address(self, text: str, start: int, end: int, whole: bool) -> int:
+        word = _REST_OF_WORD.match(text, start)
+        word_end = word.end() if word else end
+        if word_end == len(text) and not whole:
+            self._until = _END_OF_WORD
+            return 0
+        rest = _REST_OF_ADDRESS.match(text, start, word_end)
+        address = (rest.group() if rest else text[start:end]).rstrip(".,;:!?*_~")
+        after = text[start + len(address) : word_end]
+        if len(address) <= end - start:  # nothing but its beginning
+            self._push(text[start:end])
+            return end - start
+        if _ONLY_SIGNS.fullmatch(after) and self._may_follow(address, image=False):
+            self._push(address)
+        else:
+            self._push(self._as_code(address))
+        return len(address)
 
-    def _reaches_out(self, tag: str) -> bool:
-        if not tag.endswith(">"):
-            return True
-        if not _ADDRESS_IN_TAG.search(tag):
+    def _as_code(self, address: str) -> str:
+        paragraph = self._paragraph
+        address = address.strip().translate(_NOT_IN_CODE)
+        if paragraph.formula:
+            address = address.replace("$", "%24").replace("\\", "%5C")
+        longest = max(paragraph.unpaired_ticks, self._divided_ticks)
+        if longest:
+            address = address.replace("*", "%2A").replace("_", "%5F")
+        ticks = "`" * (longest + 1)
+        paragraph.code = True
+        space = " " if self._last in ("`", "\\", "~") else ""
+        return f"{space}{ticks}{address}{ticks}"
+
+    def _is_allowed_target(self, link: re.Match[str], *, image: bool) -> bool:
+        target = link["target"]
+        bare = target[1:-1] if target.startswith("<") else target
+        if not (_is_plain(bare) and _PLAIN_TITLE.fullmatch(link["title"])):
             return False
-        found = _URL_IN_TAG.findall(tag)
-        plain = tag.count("=") == len(found)
-        return not (found and plain and all(self._may_follow(one, image=True) for one in found))
-
-    def _bare(self, written: str, address: str) -> str:
-        tail = written[len(written.rstrip(".,;:!?*_")) :] if written == address else ""
-        address = address.removesuffix(tail) if tail else address
-        if self._may_follow(address, image=False):
-            return written
-        return f"{_as_code(address)}{tail}"
+        return self._may_follow(bare, image=image)
 
     def _may_follow(self, address: str, *, image: bool) -> bool:
         if comparable_url(address) in self._known:
@@ -190,7 +534,7 @@ class AnswerStream:
         if image:
             return _EMBEDDED_IMAGE.fullmatch(address) is not None
         if not self._links:
-            return re.match(r"\s*(?:javascript|data|vbscript):", address, re.IGNORECASE) is None
+            return _ACTIVE_SCHEME.match(address) is None
         plain = not re.search(
             r"[?@%=&\\]|:\D", re.sub(r"^https?://", "", address, flags=re.IGNORECASE)
         )
@@ -199,13 +543,19 @@ class AnswerStream:
         )
 
 
-def _word_start(text: str) -> int:
-    """Where the last word begins; the end if the text ends with a blank."""
-    return len(text) - (len(text.rsplit(None, 1)[-1]) if text and not text[-1].isspace() else 0)
+def _is_plain(target: str) -> bool:
+    """Whether no renderer reads it as anything but what it says."""
+    return _PLAIN_TARGET.fullmatch(target) is not None and _ENTITY.search(target) is None
 
 
-def _as_code(address: str) -> str:
-    return f"`{address.replace('`', '%60')}`"
+def _is_disguised(run: str) -> bool:
+    if "&" not in run and "\\" not in run:
+        return False
+    return _DISGUISED.search(_plain(run)) is not None and _DISGUISED.search(run) is None
+
+
+def _plain(run: str) -> str:
+    return html.unescape(_ESCAPE.sub(r"\1", run))
 
 
 def _clean(target: str) -> str:

@@ -110,7 +110,6 @@ def test_an_image_on_a_given_host_still_needs_the_exact_address() -> None:
         "a ` b\n\n![x](https://evil.example/p)\n\nc `",
         "a ` b\n- ![x](https://evil.example/p) ` c",
         "\\` ![x](https://evil.example/p) `",
-        '<b title="`"> ![x](https://evil.example/p) `',
         '<div>\n```\n<img src="https://evil.example/p">\n```\n',
     ],
 )
@@ -122,7 +121,7 @@ def test_what_only_looks_like_code_is_read(answer: str) -> None:
 
 def test_no_block_is_left_in_which_markdown_is_not_read() -> None:
     answer = '<pre>\n\n```\n<img src="https://evil.example/p">\n```\n'
-    assert AnswerStream(()).whole(answer).startswith("`pre`\n\n```\n")
+    assert AnswerStream(()).whole(answer) == f"&lt;{answer[1:]}"
 
 
 PIECES = (
