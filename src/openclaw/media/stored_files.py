@@ -200,6 +200,10 @@ class AttachmentFiles:
         self._all_bytes = all_bytes
         self._unseen = LOOK_EVERY_BYTES
 
+    @property
+    def directory(self) -> Path:
+        return self._root.path
+
     def keep(self, session: str, data: bytes) -> str:
         digest = digest_of(data)
         directory = private_directory(self._root / FileName(session))

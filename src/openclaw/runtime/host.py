@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from openclaw.agent.tools.planning import Subagents
     from openclaw.config.schema import DataFlowConfig
     from openclaw.mcp_client.session.connect import ResolveSecrets
-    from openclaw.mcp_client.session.notifications import AskHost
+    from openclaw.mcp_client.session.request_handlers import AskHost
 
 logger = logging.getLogger(__name__)
 

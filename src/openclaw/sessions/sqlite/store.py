@@ -209,7 +209,7 @@ class SqliteStore(SessionStore):
         await anyio.to_thread.run_sync(self._media.delete, session.id)
 
     async def keep_media(self, session: SessionRef, data: bytes) -> str:
-        with connections.translated(self._media.root):
+        with connections.translated(self._media.directory):
             return await anyio.to_thread.run_sync(self._media.keep, session.id, data)
 
     async def media(self, session: SessionRef, digest: str) -> bytes | None:
