@@ -211,7 +211,7 @@ def _state(env: Environment) -> Iterator[Finding]:
 def _damaged(env: Environment) -> Iterator[Finding]:
     """Problems that would otherwise show up only when a file is needed."""
     own = env.paths
-    places = (own.logs, own.memory, own.models, own.tokens, own.undo.path, own.locks)
+    places = (own.logs, own.memory.path, own.models, own.tokens, own.undo.path, own.locks)
     uses = [("state", partial(paths.check_directory, place)) for place in places]
     for check, use in (*uses, ("secrets", SecretStore(env.environ).names)):
         try:
