@@ -18,16 +18,8 @@ from openclaw.agent.toolpath.toolbox import ToolPathDeps, tool_path
 from openclaw.agent.transcript import Item, ResultItem, UserItem
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of
-from openclaw.core.tools import (
-    SESSION,
-    ApprovalAnswer,
-    CallContext,
-    JsonObject,
-    Origin,
-    PermissionRequest,
-    ToolResult,
-    ToolSpec,
-)
+from openclaw.core.questions import SESSION, Answer, Question
+from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, ToolSpec
 from openclaw.mcp_client.bridge.results import Rendering, render_result
 from openclaw.policy.dataflow import text_index
 from openclaw.policy.dataflow.check import Call
@@ -87,7 +79,7 @@ class Conversation:
         self.flow.begin(FlowRules())
         deps = ToolPathDeps(Redactor(), SystemClock())
         self.path = tool_path([self.source], (), deps, flow=self.flow)
-        self.asked: list[PermissionRequest] = []
+        self.asked: list[Question] = []
         self._count = 0
 
     def add(self, item: Item) -> None:
@@ -105,9 +97,9 @@ class Conversation:
         self.source.gives = gives or SeenText(OURSELVES, "ok")
         before = len(self.source.made)
 
-        async def ask(request: PermissionRequest) -> ApprovalAnswer:
+        async def ask(request: Question) -> Answer:
             self.asked.append(request)
-            return ApprovalAnswer(person or "no")
+            return Answer(person or "no")
 
         self._count += 1
         context = CallContext("main", "s", f"c{self._count}", ask=ask if person else None)

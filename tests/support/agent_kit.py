@@ -155,11 +155,11 @@ async def agent_kit(
             built.sleep = _no_sleep
         return built
 
-    def path(agent: EffectiveAgent, can_ask: bool, session: str) -> Toolbox:
+    def path(agent: EffectiveAgent, session: str) -> Toolbox:
         deps = ToolPathDeps(redactor, SystemClock(), finder=finder, approvals=approvals)
         bounds = ToolListLimits(agent.tool_context_percent, agent.tool_search_limit, agent.code)
         flow = known.of(session, data_flow) if data_flow is not None else None
-        return tool_path([box], policy, deps, can_ask=can_ask, bounds=bounds, flow=flow)
+        return tool_path([box], policy, deps, bounds=bounds, flow=flow)
 
     agents = effective_agents(config).values()
     async with AsyncExitStack() as opened:

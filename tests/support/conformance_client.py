@@ -22,6 +22,7 @@ import httpx2
 
 from openclaw.cli.chat.terminal_questions import TerminalQuestions
 from openclaw.config.agent_schema import McpServerConfig
+from openclaw.core.questions import elicit_with
 from openclaw.core.tools import CallContext, ToolResult
 from openclaw.mcp_client.auth.login import LoginPrompt, log_in
 from openclaw.mcp_client.auth.token_store import Logins
@@ -90,7 +91,7 @@ class Play:
             environ={},
             agents=agents,
             auth=self.logins().auth,
-            on_elicitation=_person().elicit,
+            on_elicitation=elicit_with(_person().ask),
             on_sampling=_sample,
         )
 
@@ -141,7 +142,7 @@ async def _call(
     installation: McpInstallation, tool: str, arguments: Mapping[str, Any] | None = None
 ) -> ToolResult:
     named = {spec.origin.tool: spec.name for spec in installation.manager.tools("main").specs()}
-    context = CallContext("main", "s", "c1", elicit=_person().elicit)
+    context = CallContext("main", "s", "c1", elicit=elicit_with(_person().ask))
     return await installation.tools("main", "s").call(named[tool], dict(arguments or {}), context)
 
 

@@ -16,4 +16,4 @@ BODY = (
 )
 """All of it, on every front end."""
 
-TITLE = "Write (write)"
+TITLE = "Write run.sh?"

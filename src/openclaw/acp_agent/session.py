@@ -29,15 +29,7 @@ from openclaw.config.sensitive import client_server, server_credentials
 from openclaw.core.clock import timestamp
 from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import Cancelled, InvalidRequest
-from openclaw.core.tools import (
-    ALWAYS,
-    NO,
-    SESSION,
-    ApprovalAnswer,
-    ApprovalChoice,
-    JsonObject,
-    PermissionRequest,
-)
+from openclaw.core.questions import ALWAYS, DECLINED, NO, SESSION, Answer, Choice, Question
 from openclaw.media import kinds
 from openclaw.media.intake import Intake
 from openclaw.media.stored_files import OrderFiles, order_files
@@ -213,7 +205,6 @@ class _Turn:
         listener = TurnListener(
             on_event=lambda event: self._put(self._translator.updates(event)),
             ask=self._ask,
-            elicit=None if self.forms is None else self._elicit,
         )
         with self._queue, self._queued:
             async with helper_tasks() as tasks:
@@ -240,43 +231,43 @@ class _Turn:
                 except ConnectionError:
                     gone = True  # the turn itself ends with the connection
 
-    async def _ask(self, request: PermissionRequest) -> ApprovalAnswer:
+    async def _ask(self, question: Question) -> Answer:
+        if question.form is not None and self.forms is None:
+            return DECLINED
         async with self.session.asking:
-            self._put(self._translator.asking(request))
+            if question.form is None:
+                self._put(self._translator.asking(question))
             await self._all_shown()
-            return ApprovalAnswer(await self._choice(request))
-
-    async def _elicit(self, server: str, params: JsonObject) -> JsonObject:
-        assert self.forms is not None
-        async with self.session.asking:
-            await self._all_shown()
-            return await put_form(self.client, self.forms, self.session.id, server, params)
+            if question.form is None or self.forms is None:
+                return Answer(await self._choice(question))
+            return await put_form(self.client, self.forms, self.session.id, question.form)
 
     async def _all_shown(self) -> None:
         shown = anyio.Event()
         self._queue.send_nowait(shown)
         await shown.wait()
 
-    async def _choice(self, request: PermissionRequest) -> str:
+    async def _choice(self, question: Question) -> str:
+        asked = question.call
         call = schema.ToolCallUpdate(
-            tool_call_id=request.call_id,
-            title=request.title,
-            kind=kind_of(request.name),
+            tool_call_id=asked.id,
+            title=question.title,
+            kind=kind_of(asked.name),
             status="pending",
-            content=call_content(request),
-            locations=locations(request.name, request.arguments, self.session.cwd),
-            raw_input=dict(request.arguments),
+            content=call_content(question),
+            locations=locations(asked.name, asked.arguments, self.session.cwd),
+            raw_input=dict(asked.arguments),
         )
-        options = [_option(choice) for choice in request.choices]
+        options = [_option(choice) for choice in question.choices]
         try:
             answer = await self.client.request_permission(self.session.id, call, options)
         except (RequestError, ConnectionError, ValueError):
-            logger.warning("the client did not say whether %s may be used", request.name)
+            logger.warning("the client did not say whether %s may be used", asked.name)
             return NO
         return answer.outcome.option_id if answer.outcome.outcome == "selected" else NO
 
 
-def _option(choice: ApprovalChoice) -> schema.PermissionOption:
+def _option(choice: Choice) -> schema.PermissionOption:
     lasting = choice.id in (SESSION, ALWAYS)
     allows = "allow_always" if lasting else "allow_once"
     kind = allows if choice.allows else "reject_once"

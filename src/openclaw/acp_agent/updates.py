@@ -22,7 +22,8 @@ from openclaw.content.labels import sanitise_label
 from openclaw.core import events
 from openclaw.core.clock import random_id
 from openclaw.core.content import Block, Media, Text, text_of
-from openclaw.core.tools import JsonObject, PermissionRequest
+from openclaw.core.questions import DECLINED, Answer, AskedCall, Form, Question, form_answer
+from openclaw.core.tools import JsonObject
 from openclaw.media.intake import decode_text
 from openclaw.media.kinds import HEAD_BYTES, MAX_OUTBOUND_BYTES, looks_like_text
 from openclaw.media.stored_files import read_regular
@@ -91,41 +92,35 @@ def _data(media: Media) -> bytes | None:
     return data
 
 
-_DECLINED: JsonObject = {"action": "decline"}
 _MESSAGE_CHARS = 2000
 
 
 async def put_form(
-    client: Client,
-    forms: schema.ElicitationCapabilities,
-    session: str,
-    server: str,
-    params: JsonObject,
-) -> JsonObject:
-    """The person's answer to a server in MCP's form; anything that can't be asked is declined."""
-    words = sanitise_label(str(params.get("message") or ""), _MESSAGE_CHARS)
-    by_url = params.get("mode") == "url"
+    client: Client, forms: schema.ElicitationCapabilities, session: str, form: Form
+) -> Answer:
+    """The user's answer to a server; anything that can't be asked is declined."""
+    words = sanitise_label(form.message, _MESSAGE_CHARS)
+    by_url = form.url is not None
     if (forms.url if by_url else forms.form) is None:
-        return _DECLINED
+        return DECLINED
     try:
-        mode = _url_mode(session, params) if by_url else _form_mode(session, params)
-        answer = await client.create_elicitation(f"MCP server '{server}' asks: {words}", mode)
+        mode = _url_mode(session, form) if by_url else _form_mode(session, form)
+        answer = await client.create_elicitation(f"MCP server '{form.server}' asks: {words}", mode)
     except (acp.RequestError, ConnectionError, ValidationError) as error:
-        logger.warning("the client did not ask a question from '%s': %s", server, error)
-        return _DECLINED
-    return answer.model_dump(
-        by_alias=True, mode="json", exclude_none=True, include={"action", "content"}
-    )
+        logger.warning("the client did not ask a question from '%s': %s", form.server, error)
+        return DECLINED
+    included = {"action", "content"}
+    return form_answer(answer.model_dump(by_alias=True, mode="json", include=included))
 
 
-def _url_mode(session: str, params: JsonObject) -> schema.ElicitationUrlSessionMode:
-    elicitation = params.get("elicitationId") or random_id()
-    fields = {"sessionId": session, "elicitationId": elicitation, "url": params.get("url")}
+def _url_mode(session: str, form: Form) -> schema.ElicitationUrlSessionMode:
+    elicitation = form.elicitation_id or random_id()
+    fields = {"sessionId": session, "elicitationId": elicitation, "url": form.url}
     return schema.ElicitationUrlSessionMode.model_validate(fields)
 
 
-def _form_mode(session: str, params: JsonObject) -> schema.ElicitationFormSessionMode:
-    wanted = schema.ElicitationSchema.model_validate(params.get("requestedSchema") or {})
+def _form_mode(session: str, form: Form) -> schema.ElicitationFormSessionMode:
+    wanted = schema.ElicitationSchema.model_validate(form.schema or {})
     return schema.ElicitationFormSessionMode(session_id=session, requested_schema=wanted)
 
 
@@ -159,13 +154,13 @@ def locations(name: str, arguments: JsonObject, cwd: Path) -> list[schema.ToolCa
     return [schema.ToolCallLocation(path=str(cwd / path))]
 
 
-def call_content(request: PermissionRequest) -> list[Any] | None:
-    """The whole call for the person who decides; fenced, since editors render Markdown."""
-    if not request.body:
+def call_content(question: Question) -> list[Any] | None:
+    """The whole call for the user who decides; fenced, since editors render Markdown."""
+    if not question.body:
         return None
-    longest = max(map(len, re.findall("`+", request.body)), default=0)
+    longest = max(map(len, re.findall("`+", question.body)), default=0)
     fence = "`" * max(3, longest + 1)
-    return tool_contents([acp.text_block(f"{fence}\n{request.body}\n{fence}")])
+    return tool_contents([acp.text_block(f"{fence}\n{question.body}\n{fence}")])
 
 
 class Translator:
@@ -181,9 +176,10 @@ class Translator:
     def updates(self, event: events.Event) -> list[Update]:
         return self._shown(self._outgoing.events(event))
 
-    def asking(self, request: PermissionRequest) -> list[Update]:
+    def asking(self, question: Question) -> list[Update]:
+        call, content = question.call, call_content(question)
         held = self._shown(self._outgoing.held())
-        return [*held, self._announce(request, request.title, "pending", call_content(request))]
+        return [*held, self._announce(call.id, call, question.title, "pending", content)]
 
     def closing(self, reply: Reply) -> list[Update]:
         """The part of the answer that wasn't streamed, and media for the person."""
@@ -234,7 +230,7 @@ class Translator:
             case events.ToolStarted():
                 if event.call_id in self._announced:
                     return acp.update_tool_call(event.call_id, status="in_progress")
-                return self._announce(event, event.label, "in_progress")
+                return self._announce(event.call_id, event, event.label, "in_progress")
             case events.ToolProgress():
                 message = tool_contents([acp.text_block(event.message)])
                 return acp.update_tool_call(event.call_id, status="in_progress", content=message)
@@ -247,14 +243,15 @@ class Translator:
 
     def _announce(
         self,
-        call: events.ToolStarted | PermissionRequest,
+        id: str,
+        call: events.ToolStarted | AskedCall,
         label: str,
         status: Literal["pending", "in_progress"],
         content: list[Any] | None = None,
     ) -> Update:
-        self._announced.add(call.call_id)
+        self._announced.add(id)
         return acp.start_tool_call(
-            call.call_id,
+            id,
             label or call.name,
             kind=kind_of(call.name),
             status=status,

@@ -11,7 +11,14 @@ from typing import Any
 
 from openclaw.agent import transcript
 from openclaw.agent.budget import IMAGE_TOKENS, MESSAGE_TOKENS, cut_to, estimate
-from openclaw.agent.transcript import AssistantItem, Item, ResultItem, SummaryItem, UserItem
+from openclaw.agent.transcript import (
+    AssistantItem,
+    Item,
+    NoteItem,
+    ResultItem,
+    SummaryItem,
+    UserItem,
+)
 from openclaw.core.events import plan_of
 from openclaw.core.installed import read_data
 from openclaw.core.tools import json_object
@@ -150,6 +157,8 @@ def request_text(items: Sequence[Item], tokens: int) -> str:
 def _line(item: Item, tokens: int) -> str:
     text = cut_to(item.text, tokens)
     match item:
+        case NoteItem():
+            return text
         case SummaryItem():
             return f"[earlier notes]\n{item.text}"
         case UserItem():

@@ -138,6 +138,7 @@ _DECODED: Mapping[str, Callable[[Any], Any]] = {
     "outputs": blocks_from,
     "result": result_from,
     "signals": tuple,
+    "questions": tuple,
     "workspace": lambda path: None if path is None else Path(path),
     "media": lambda items: tuple(map(media_from, items)),
     "usage": lambda body: _record_from(Usage, body),

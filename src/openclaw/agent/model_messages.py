@@ -10,7 +10,14 @@ from pydantic_ai.tools import ToolDefinition
 
 from openclaw.agent import transcript
 from openclaw.agent.toolpath.search import SEARCH_TOOL
-from openclaw.agent.transcript import AssistantItem, Item, ResultItem, SummaryItem, UserItem
+from openclaw.agent.transcript import (
+    AssistantItem,
+    Item,
+    NoteItem,
+    ResultItem,
+    SummaryItem,
+    UserItem,
+)
 from openclaw.core.tools import JsonObject, ToolSpec
 from openclaw.media.images import measure
 from openclaw.models.tool_schema import wire_id, wire_name
@@ -73,6 +80,8 @@ def messages_from(
                 pending.append(_tool_return(item, images))
             case UserItem():
                 pending.append(_user_part(item, images))
+            case NoteItem():
+                pending.append(library.UserPromptPart(item.text))
             case SummaryItem():
                 pending.append(library.UserPromptPart(SUMMARY_HEAD + item.text))
     flush()

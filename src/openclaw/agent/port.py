@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from openclaw.core.content import Block, InboundMedia, Media
 from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.events import Emit, Usage
-from openclaw.core.tools import Ask, Elicit, ToolResult, ToolSpec
+from openclaw.core.questions import Ask
+from openclaw.core.tools import ToolResult, ToolSpec
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -100,6 +101,7 @@ class Reply:
     outcome: str = "ok"
     finish_reason: str = "stop"  # or length (the model's answer was cut) or content_filter
     calls: tuple[CallItem, ...] = ()  # for the sender to run: its next message has the results
+    questions: tuple[str, ...] = ()  # ids of those that wait for an answer since this turn
 
 
 class Claim(Protocol):
@@ -128,21 +130,22 @@ OnToolResult = Callable[[str, ToolResult], None]
 
 @dataclass(frozen=True, slots=True)
 class TurnListener:
-    """Callbacks to watch an answer as it is written, and to ask the person.
+    """Callbacks to watch an answer as it is written, and to ask the user.
 
     The callbacks must not block. Blocks, tool results and events come in order, before the reply.
-    With `on_event` the answer is streamed. Without `ask`, tools that need approval are denied;
-    without `elicit`, questions of MCP servers are declined.
+    With `on_event` the answer is streamed. Without `ask`, or if it answers NOBODY, calls that need
+    approval wait for it (see `agent.questions`), and MCP servers' forms are declined. `attended`
+    says whether somebody is there to be asked.
     """
 
     on_block_reply: OnBlockReply | None = None
     on_tool_result: OnToolResult | None = None
     on_event: Emit | None = None
     ask: Ask | None = None
-    elicit: Elicit | None = None
+    attended: bool = True
 
 
-NO_LISTENER = TurnListener()
+NO_LISTENER = TurnListener(attended=False)
 
 
 @dataclass(frozen=True, slots=True)

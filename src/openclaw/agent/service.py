@@ -16,6 +16,13 @@ from openclaw.agent.attachments import SessionMedia
 from openclaw.agent.budget import Budget, LimitReached
 from openclaw.agent.port import NO_LISTENER, CallItem, Claim, MessageContext, Reply, TurnListener
 from openclaw.agent.prompt import assemble, read_context_files, surroundings
+from openclaw.agent.questions import (
+    CONTINUES,
+    Announce,
+    TurnQuestions,
+    answer_note,
+    waiting_line,
+)
 from openclaw.agent.redaction import clean_message
 from openclaw.agent.tool_calls import ToolCallRunner
 from openclaw.agent.toolpath.toolbox import Toolbox
@@ -41,6 +48,7 @@ from openclaw.sessions.records import (
 )
 from openclaw.sessions.store import SessionStore
 from openclaw.sessions.usage import UsageLedger
+from openclaw.sessions.waiting_questions import EXPIRE_MS, WaitingQuestion
 
 if TYPE_CHECKING:
     from openclaw.agent.loop import Loop
@@ -65,12 +73,14 @@ _UNDO = "/undo"  # restores the files that the last turn changed
 @dataclass(frozen=True, slots=True)
 class TurnSetup:
     agent: EffectiveAgent
-    tools: Callable[[bool, str], Toolbox]  # whether a person can be asked, and the session's id
+    tools: Callable[[str], Toolbox]  # takes the session's id
     workspace: Path | None = None
     timezone: str = "UTC"
     undo: Callable[[str], str] = lambda session: "There is nothing to undo."
     notes: Callable[[], Sequence[str]] = lambda: ()
     hooks: "Hooks | None" = None
+    questions_expire_ms: int = EXPIRE_MS
+    announce: Announce | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -192,7 +202,15 @@ class _Turn:
         media = SessionMedia(self.service.store, lane.session, redactor)
         said = UserItem(context.text, tuple(map(_attachment, context.media)), typed=context.typed)
         message = await media.save(said)
+        questions = TurnQuestions(
+            self.service.store, lane.session, self.service.clock, setup.questions_expire_ms
+        )
+        await questions.load()
+        answered = questions.untold
         opening = [transcript.result_entry(item) for item in await self._client_results()]
+        opening += [transcript.note_entry(answer_note(one)) for one in answered]
+        if context.origin == CONTINUES and not opening:
+            raise InvalidRequest("this session has no new answer to continue with")
         if context.text or context.media or not opening:
             opening.append(transcript.user_entry(message, context.origin, context.workspace))
         wanted = context.idempotency_key
@@ -211,21 +229,18 @@ class _Turn:
             await self._resume(found)
             turn = wanted
         self._id = turn
+        await questions.mark_told(answered)
         self.emit(events.TurnStarted(lane.session.key, setup.agent.id, turn))
-        budget, ask, elicit = self.budget, self.listener.ask, self.listener.elicit
+        budget, ask = self.budget, self.listener.ask
         runner = ToolCallRunner(
             turn=turn,
             lane=lane,
-            toolbox=setup.tools(ask is not None, lane.session.id),
+            toolbox=setup.tools(lane.session.id),
             budget=budget,
             clock=self.service.clock,
             emit=self.emit,
             redactor=redactor,
-            listener=replace(
-                self.listener,
-                ask=ask and budget.pausing(ask),
-                elicit=elicit and budget.pausing(elicit),
-            ),
+            listener=replace(self.listener, ask=questions.asking(ask and budget.pausing(ask))),
             attachments=media,
         )
         async with self._ending(turn, runner):
@@ -240,7 +255,7 @@ class _Turn:
                     facts = {"agent": setup.agent.id, "session": lane.session.key}
                     await setup.hooks.fire("session_start", **facts, origin=context.origin)
             loop = await self._loop(runner, items)
-            return await self._answer(loop)
+            return await self._answer(loop, questions)
 
     async def _resume(self, lost: Turn) -> None:
         """Continue a turn whose program died.
@@ -259,7 +274,7 @@ class _Turn:
         await self.lane.resume_turn(lost.id, entries)
         self.emit(events.Notice("warning", _TAKEN_OVER))
 
-    async def _answer(self, loop: "Loop") -> Reply:
+    async def _answer(self, loop: "Loop", questions: TurnQuestions) -> Reply:
         context, lane, runner = self.context, self.lane, loop.runner
         budget, turn = runner.budget, runner.turn
         outcome, text, model, finish_reason = "ok", "", "", "stop"
@@ -284,6 +299,8 @@ class _Turn:
             outcome, text = "limit", await loop.closing(reached.message, ask=reached.ask)
         if outcome == "limit" and self.text:
             text = f"{self.text}\n\n{text}"
+        waiting = await self._store_questions(questions, turn)
+        text = "\n\n".join([text, *map(waiting_line, waiting)])
         text = loop.disarm_links(self.service.redactor.redact(text))
         final = transcript.assistant_entry(AssistantItem(text, thinking=loop.thinking), model)
         reply = Reply(
@@ -295,6 +312,7 @@ class _Turn:
             outcome=outcome,
             finish_reason=finish_reason,
             calls=calls,
+            questions=tuple(one.id for one in waiting),
         )
         if context.claim is not None:
             await context.claim.finish(lane, outcome, reply)
@@ -307,6 +325,17 @@ class _Turn:
         )
         self.emit(events.TurnFinished(lane.session.key, turn, "ok"))
         return reply
+
+    async def _store_questions(self, questions: TurnQuestions, turn: str) -> list[WaitingQuestion]:
+        """The questions that wait because of this turn; new ones are announced."""
+        new = await questions.store_new(turn, self.context.origin)
+        if new is not None and self.setup.announce is not None:
+            await self.setup.announce(new)
+        waiting = [*questions.repeated, *([] if new is None else [new])]
+        if waiting and self.listener.on_event is not None:
+            lines = "".join(f"\n\n{waiting_line(one)}" for one in waiting)
+            self.emit(events.TextDelta(lines))
+        return waiting
 
     async def _loop(self, runner: ToolCallRunner, items: list[Item]) -> "Loop":
         from openclaw.agent.loop import Loop
@@ -328,12 +357,10 @@ class _Turn:
             )
         if toolbox.flow is not None:
             toolbox.flow.trust(files)
-        # Without `elicit`, the command line answers by its options: nobody is there.
-        ask, elicit = self.listener.ask, self.listener.elicit
         around = surroundings(
             service.clock.now_ms(),
             setup.timezone,
-            can_ask=ask is not None and (context.origin != "cli" or elicit is not None),
+            can_ask=self.listener.ask is not None and self.listener.attended,
             searches=events.WEB_SEARCH in usable or (built.native_search and toolbox.may_search),
         )
         preamble = assemble(

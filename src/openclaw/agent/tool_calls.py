@@ -23,7 +23,8 @@ from openclaw.core.clock import Clock
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ToolFailure, cause_of
 from openclaw.core.events import Emit, Event, ToolApproval, ToolFinished, ToolProgress, ToolQuestion
-from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolResult, ToolSpec
+from openclaw.core.questions import Answer, Ask, Question, elicit_with
+from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.lanes import Lane
 from openclaw.sessions.records import NewEntry
@@ -254,14 +255,12 @@ class ToolCallRunner:
             self._facts.setdefault(call_id, {})["approval"] = shown
         self.emit(event)
 
-    async def _elicit(
-        self, call_id: str, elicit: Elicit, server: str, params: JsonObject
-    ) -> JsonObject:
-        """Put a server's question to the person, and remember both for the record."""
-        answer = await elicit(server, params)
-        message, content = str(params.get("message") or ""), answer.get("content")
-        url = str(params["url"]) if params.get("mode") == "url" and "url" in params else None
-        event = ToolQuestion(call_id, server, message, str(answer["action"]), url, content)
+    async def _fill_in(self, call_id: str, ask: Ask, question: Question) -> Answer:
+        """Put a server's form to the user, and remember both for the record."""
+        answer, form = await ask(question), question.form
+        assert form is not None
+        asked = call_id, form.server, form.message
+        event = ToolQuestion(*asked, answer.choice, form.url, answer.content)
         shown = clean_json(record_json(event), self.redact)
         facts = self._facts.setdefault(call_id, {}).setdefault("questions", [])
         facts.append({name: value for name, value in shown.items() if name != "callId"})
@@ -269,7 +268,7 @@ class ToolCallRunner:
         return answer
 
     def _context(self, call: CallItem) -> CallContext:
-        elicit = self.listener.elicit
+        ask = self.listener.ask
 
         def progress(message: str) -> None:
             self.emit(ToolProgress(call.id, call.name, message))
@@ -279,8 +278,8 @@ class ToolCallRunner:
             session=self.lane.session.key,
             call_id=call.id,
             progress=progress,
-            elicit=partial(self._elicit, call.id, elicit) if elicit else None,
-            ask=self.listener.ask,
+            elicit=elicit_with(partial(self._fill_in, call.id, ask)) if ask else None,
+            ask=ask,
             emit=partial(self._note_event, call.id),
             turn=self.turn,
         )

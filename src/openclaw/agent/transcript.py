@@ -31,6 +31,7 @@ RESUMED = "resumed"  # a lost turn continues from there
 TASK = "task"  # the handle by which the result of a call can be fetched
 INTENT = "intent"  # what the user was understood to want: tools, and values for them
 REFUSED = "refusedImages"  # images that a provider refused: they are not sent again
+NOTE = "note"  # what the runtime tells the model
 
 _ENDINGS = {
     EntryKind.TURN_CANCELLED: "[The person stopped this turn before it was answered.]",
@@ -116,7 +117,15 @@ class SummaryItem:
         return "\n\n".join(part for part in (self.summary, plan, files) if part)
 
 
-Item = UserItem | AssistantItem | ResultItem | SummaryItem
+@dataclass(frozen=True, slots=True)
+class NoteItem:
+    """What the runtime tells the model: nobody else's words."""
+
+    text: str
+    seq: int = 0
+
+
+Item = UserItem | AssistantItem | ResultItem | SummaryItem | NoteItem
 
 
 def images_in(items: Iterable[Item]) -> list[Attachment]:
@@ -202,6 +211,10 @@ def intent_entry(intent: Intent | None) -> NewEntry:
     return NewEntry(
         EntryKind.NOTICE, {INTENT: intent.to_json() if intent else [], "text": text}, text
     )
+
+
+def note_entry(text: str) -> NewEntry:
+    return NewEntry(EntryKind.NOTICE, {NOTE: text})
 
 
 def resumed_entry(reason: str) -> NewEntry:
@@ -317,14 +330,21 @@ class _Reader:
                     made.append((entry.call_id, str(data["name"])))
             case EntryKind.TOOL_RESULT if entry.call_id:
                 self._take_result(_result(entry, data))
-            case EntryKind.NOTICE if data.get(RESUMED):
-                self._resume()
-            case EntryKind.NOTICE if data.get(REFUSED):
-                self._refused |= dict.fromkeys(data[REFUSED], str(data.get("text", "")))
+            case EntryKind.NOTICE:
+                self._read_notice(entry.seq, data)
             case EntryKind.TURN_CANCELLED | EntryKind.TURN_ERROR | EntryKind.TURN_LOST:
                 self._end_badly(entry.kind)
             case _:
                 pass
+
+    def _read_notice(self, seq: int, data: Mapping[str, Any]) -> None:
+        if data.get(NOTE):
+            self._close()
+            self._items.append(NoteItem(str(data[NOTE]), seq))
+        elif data.get(RESUMED):
+            self._resume()
+        elif data.get(REFUSED):
+            self._refused |= dict.fromkeys(data[REFUSED], str(data.get("text", "")))
 
     def finish(self) -> list[Item]:
         self._close()

@@ -116,7 +116,7 @@ class ClusterNode:
         store = await self._agent.store()
         session = await store.open_session(agent.id, context.session_key)
         key = (session.id, turn)
-        if listener.ask is not None or listener.elicit is not None:
+        if listener.ask is not None:
             self._askers[key] = listener
         try:
             pin = await self._pin(session, context, asks=key in self._askers)
@@ -243,7 +243,7 @@ class ClusterNode:
             relaying = listener_to(
                 held.feed.put, events=streams, callbacks=callbacks, carried=order_relay.blocks_held
             )
-            listener = replace(relaying, ask=asker.ask, elicit=asker.elicit)
+            listener = replace(relaying, ask=asker.ask, attended=asker.attended)
             return await self._answer(replace(context, claim=held), listener)
 
     async def _tell_homeless(self, held: RunningOrder) -> None:

@@ -180,8 +180,6 @@ class GatewayLimits(Section):
     """Maximum number of requests per minute from one client; ten task polls count as one."""
     client_timeout_ms: Milliseconds = 30_000
     """Maximum milliseconds for a client to send its request."""
-    question_timeout_ms: Milliseconds = 300_000
-    """How many milliseconds you have to answer a question before it is declined."""
 
 
 class ClusterConfig(Section):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from openclaw.core.content import Block, Text
+from openclaw.core.questions import Ask, Elicit
 
 if TYPE_CHECKING:
     from openclaw.core.events import Event
@@ -28,10 +29,6 @@ def json_objects(value: object) -> list[dict[str, Any]]:
 def json_parts(value: object) -> Iterable[Any]:
     """What is directly inside an object or a list."""
     return cast("JsonObject", value).values() if isinstance(value, dict) else json_list(value)
-
-
-# Asks the person for an MCP server: takes its name and its request, and returns MCP's result.
-Elicit = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,58 +104,6 @@ class ToolResult:
     untrusted: Untrusted | None = None
     structured: object = None
     origin: JsonObject | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalChoice:
-    """One of the answers that a question offers; the call is made if it `allows`."""
-
-    id: str
-    label: str
-    allows: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalAnswer:
-    """The id of the person's choice. The model reads the `reason` of a refusal."""
-
-    choice: str
-    reason: str = ""
-
-
-ONCE, SESSION, ALWAYS, NO = "once", "session", "always", "no"
-YES_OR_NO = (ApprovalChoice(ONCE, "Once"), ApprovalChoice(NO, "No", allows=False))
-
-
-@dataclass(frozen=True, slots=True)
-class PermissionRequest:
-    """A tool call that a person must agree to before it is made.
-
-    `title` and `body` are the whole call, ready to be shown; a front end changes and cuts nothing.
-    `arguments` are the same as data, with known secrets hidden. A front end offers all `choices`, or
-    the first that allows and the first that refuses if it can only ask for yes or no. `doubt` means
-    that some values came from untrusted content, which consent to the tool does not cover.
-    """
-
-    call_id: str
-    name: str
-    label: str
-    arguments: JsonObject
-    title: str
-    body: str
-    choices: tuple[ApprovalChoice, ...] = YES_OR_NO
-    doubt: bool = False
-
-    def allowed_by(self, answer: ApprovalAnswer) -> bool:
-        """Whether this answer is a clear yes; one that was not offered is a no."""
-        return any(one.allows and one.id == answer.choice for one in self.choices)
-
-    def plain(self, yes: bool) -> ApprovalAnswer:
-        """The answer of somebody who could only say yes or no."""
-        return ApprovalAnswer(next((one.id for one in self.choices if one.allows is yes), NO))
-
-
-Ask = Callable[[PermissionRequest], Awaitable[ApprovalAnswer]]  # asks the person
 
 
 PENDING = "pending"

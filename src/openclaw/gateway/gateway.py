@@ -194,7 +194,7 @@ class Gateway:
 
     def __post_init__(self) -> None:
         self.turns = Turns(self.clock)
-        self.questions = PendingQuestions(self.settings.limits.question_timeout_ms / 1000)
+        self.questions = PendingQuestions()
 
     @property
     def backend(self) -> GatewayBackend:

@@ -1,116 +1,136 @@
-"""A turn's questions to the person, which go through the gateway.
+"""Questions of running turns that go through the gateway, until somebody answers.
 
 A question goes to the client that started the turn or, if the turn is detached, to watchers that can
-answer. Its id cannot be guessed. The first answer counts; without one in time it is declined.
+answer. Its id cannot be guessed. The first answer counts.
 """
 
 import secrets
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 import orjson
 
 from openclaw.core.errors import NotFound
-from openclaw.core.tools import ApprovalAnswer, ApprovalChoice, JsonObject, PermissionRequest
+from openclaw.core.questions import (
+    ACCEPT,
+    CANCEL,
+    DECLINE,
+    DECLINED,
+    NOBODY,
+    Answer,
+    AskedCall,
+    Choice,
+    Form,
+    Question,
+)
 
 Json = dict[str, Any]
 Tell = Callable[[str, Json], None]  # puts an event of this name into the client's stream
 
-_DECLINED: Json = {"action": "decline"}
+WAIT = "wait"  # leaves a question about calls for later
 _MOST_TEXT = 10_000
 _MOST_SCHEMA = 64 * 1024
 
 
 @dataclass(slots=True)
-class _Open:
+class _Pending:
+    question: Question
     answered: anyio.Event = field(default_factory=anyio.Event)
-    answer: Json = field(default_factory=lambda: dict(_DECLINED))
+    answer: Answer = DECLINED
 
 
 class PendingQuestions:
-    """Questions waiting for an answer, each for `seconds` at most."""
+    def __init__(self) -> None:
+        self._pending: dict[str, _Pending] = {}
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._open: dict[str, _Open] = {}
+    def answer(self, id: str, action: str, answer: Answer) -> None:
+        """Answer a question with a choice or, if `answer` names none, with MCP's `action`."""
+        pending = self._pending.pop(id, None)
+        if pending is None:
+            raise NotFound("the question has already been answered, or is no longer needed")
+        pending.answer = answer
+        if pending.question.form is not None:
+            pending.answer = Answer(action, content=answer.content if action == ACCEPT else None)
+        elif action == WAIT:
+            pending.answer = NOBODY
+        elif not answer.choice:
+            said = pending.question.plain(action == ACCEPT)
+            pending.answer = Answer(said.choice, answer.reason)
+        pending.answered.set()
 
-    def answer(self, id: str, answer: Json) -> None:
-        found = self._open.pop(id, None)
-        if found is None:
-            raise NotFound("the question has already been answered or has expired")
-        found.answer = answer
-        found.answered.set()
-
-    async def put(self, tell: Tell, question: Json) -> Json:
-        """Ask a question; returns the answer in MCP's format."""
-        id, one = secrets.token_hex(16), _Open()
-        self._open[id] = one
-        closed = "cancelled"
-        tell("question", {"id": id, **question, "timeoutMs": round(self.seconds * 1000)})
+    async def put(self, tell: Tell, question: Question) -> Answer:
+        """Ask, and wait for as long as the user needs."""
+        id, pending = secrets.token_hex(16), _Pending(question)
+        self._pending[id] = pending
+        tell("question", {"id": id, **question_json(question)})
         try:
-            with anyio.move_on_after(self.seconds):
-                await one.answered.wait()
-            closed = "answered" if one.answered.is_set() else "expired"
-            late = {**_DECLINED, "reason": "nobody answered in time"}
-            return one.answer if closed == "answered" else late
+            await pending.answered.wait()
         finally:
-            self._open.pop(id, None)
+            self._pending.pop(id, None)
+            closed = "answered" if pending.answered.is_set() else "cancelled"
             tell("question_closed", {"id": id, "why": closed})
+        return pending.answer
 
 
+@dataclass(frozen=True, slots=True)
 class GatewayAsker:
-    def __init__(self, questions: PendingQuestions, tell: Tell) -> None:
-        self._questions = questions
-        self._tell = tell
+    questions: PendingQuestions
+    tell: Tell
 
-    async def permit(self, request: PermissionRequest) -> ApprovalAnswer:
-        facts = asdict(request)
-        question = {
-            "kind": "permission",
-            "text": f"The agent wants to use {request.title}",
-            "callId": facts.pop("call_id"),
-            **facts,
-            "options": ["accept", "decline"],
-        }
-        answer = await self._questions.put(self._tell, question)
-        said = request.plain(answer["action"] == "accept")
-        return ApprovalAnswer(answer.get("choice") or said.choice, answer.get("reason") or "")
-
-    async def elicit(self, server: str, params: JsonObject) -> JsonObject:
-        schema = params.get("requestedSchema")
+    async def ask(self, question: Question) -> Answer:
+        form = question.form
+        schema = None if form is None else form.schema
         if schema is not None and len(orjson.dumps(schema, default=str)) > _MOST_SCHEMA:
-            return _DECLINED
-        question = {
+            return DECLINED
+        return await self.questions.put(self.tell, question)
+
+
+# ---- the event
+
+
+def question_json(question: Question) -> Json:
+    if question.form is not None:
+        form = question.form
+        return {
             "kind": "elicitation",
-            "server": server,
-            "text": str(params.get("message") or "")[:_MOST_TEXT],
-            "mode": params.get("mode") or "form",
-            "schema": schema,
-            "url": params.get("url"),
-            "elicitationId": params.get("elicitationId"),
-            "options": ["accept", "decline", "cancel"],
+            "server": form.server,
+            "text": form.message[:_MOST_TEXT],
+            "mode": "form" if form.url is None else "url",
+            "schema": form.schema,
+            "url": form.url,
+            "elicitationId": form.elicitation_id,
+            "options": [ACCEPT, DECLINE, CANCEL],
         }
-        answer = await self._questions.put(self._tell, question)
-        return {name: answer[name] for name in ("action", "content") if name in answer}
-
-
-def permission_from(question: JsonObject) -> PermissionRequest:
-    return PermissionRequest(
-        question["callId"],
-        *(question[name] for name in ("name", "label", "arguments", "title", "body")),
-        choices=tuple(ApprovalChoice(**one) for one in question["choices"]),
-        doubt=bool(question.get("doubt")),
-    )
-
-
-def elicitation_from(question: JsonObject) -> tuple[str, JsonObject]:
-    params = {
-        "message": question["text"],
-        "mode": question["mode"],
-        "requestedSchema": question["schema"],
-        "url": question["url"],
-        "elicitationId": question["elicitationId"],
+    return {
+        "kind": "permission",
+        "callId": question.call.id,
+        "text": question.title,
+        "title": question.title,
+        "body": question.body,
+        "calls": [_call_json(call) for call in question.calls],
+        "choices": [{"id": c.id, "label": c.label, "allows": c.allows} for c in question.choices],
+        "doubts": list(question.doubts),
+        "options": [ACCEPT, DECLINE],
     }
-    return question["server"], {name: one for name, one in params.items() if one is not None}
+
+
+def _call_json(call: AskedCall) -> Json:
+    arguments = dict(call.arguments)
+    return {"id": call.id, "name": call.name, "label": call.label, "arguments": arguments}
+
+
+def question_from(event: Json) -> Question:
+    if event["kind"] == "elicitation":
+        form = Form(
+            event["server"], event["text"], event["schema"], event["url"], event["elicitationId"]
+        )
+        return Question(form.message, form=form)
+    return Question(
+        event["title"],
+        event["body"],
+        tuple(AskedCall(**call) for call in event["calls"]),
+        tuple(Choice(**choice) for choice in event["choices"]),
+        tuple(event["doubts"]),
+    )

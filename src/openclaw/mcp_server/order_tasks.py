@@ -21,6 +21,7 @@ from openclaw.agent.port import MessageContext
 from openclaw.core.clock import Clock, order_session_key, random_id, timestamp
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Event
+from openclaw.core.questions import DECLINED, Answer, form_answer
 from openclaw.core.tools import JsonObject
 from openclaw.mcp import names
 from openclaw.mcp import tasks as protocol
@@ -28,7 +29,7 @@ from openclaw.mcp.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError, error
 from openclaw.mcp.request_state import seal, unseal
 from openclaw.mcp.revisions import REVISIONS
 from openclaw.mcp_server.order_tool import Principal
-from openclaw.mcp_server.orders import Caller, OrderHandler, describe_event, questions
+from openclaw.mcp_server.orders import Caller, OrderHandler, asking, describe_event
 from openclaw.sessions import task_records
 from openclaw.sessions.records import TurnState
 from openclaw.sessions.store import SessionStore
@@ -65,7 +66,7 @@ def _check_answers(responses: Mapping[str, Any]) -> None:
 class _Question:
     params: JsonObject
     answered: anyio.Event = field(default_factory=anyio.Event)
-    answer: JsonObject = field(default_factory=lambda: {"action": "decline"})
+    answer: Answer = DECLINED
 
 
 @dataclass(slots=True, eq=False)
@@ -92,11 +93,11 @@ class _Run:
         """Answer open questions; answers to others are ignored."""
         for key in self.questions.keys() & responses.keys():
             question = self.questions.pop(key)
-            question.answer = responses[key]
+            question.answer = form_answer(responses[key])
             question.answered.set()
             self._update_questions()
 
-    async def ask(self, params: JsonObject) -> JsonObject:
+    async def ask(self, params: JsonObject) -> Answer:
         """Ask the person and wait for the answer; after `answer_seconds` it is declined."""
         self.asked += 1
         key = f"{_QUESTION}{self.asked}"
@@ -204,12 +205,10 @@ class OrderTasks:
         def began(context: MessageContext) -> None:
             run.task = replace(run.task, agent=context.agent_id)
 
-        permit, elicit = questions(run.ask) if run.task.asks else (None, None)
         watched = replace(
             caller,
             report=report if caller.report is not None else None,
-            ask=permit,
-            elicit=elicit,
+            ask=asking(run.ask) if run.task.asks else None,
             on_event=on_event,
             turn=run.task.turn,
             session_key=run.task.session,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
@@ -17,15 +17,8 @@ from openclaw.core import events
 from openclaw.core.clock import Clock, order_session_key
 from openclaw.core.content import InboundMedia, Text
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
-from openclaw.core.tools import (
-    NO,
-    ApprovalAnswer,
-    Ask,
-    Elicit,
-    JsonObject,
-    PermissionRequest,
-    json_objects,
-)
+from openclaw.core.questions import ACCEPT, DECLINED, NO, Answer, Ask, Question, form_answer
+from openclaw.core.tools import JsonObject, json_objects
 from openclaw.mcp import names
 from openclaw.mcp.jsonrpc import RpcError
 from openclaw.mcp.revisions import Revision
@@ -172,30 +165,16 @@ async def _progress(report: Report | None, clock: Clock) -> AsyncGenerator[event
         yield on_event
 
 
-DECLINED: JsonObject = {"action": "decline"}
-
-AskPerson = Callable[[JsonObject], Awaitable[JsonObject]]  # takes an elicitation's params
+AskPerson = Callable[[JsonObject], Awaitable[Answer]]  # takes an elicitation's params
 AskClient = Callable[..., Awaitable[Json]]  # a peer's `ask`
 
 
 def _elicitation(ask: AskClient) -> AskPerson:
-    async def elicit(params: JsonObject) -> JsonObject:
-        shown: Json = {"mode": params["mode"], "message": params["message"]}
-        if shown["mode"] == "url":
-            shown["url"] = str(params.get("url"))
-            shown["elicitationId"] = str(params.get("elicitationId") or "")
-        else:
-            shown["requestedSchema"] = params["requestedSchema"]
+    async def elicit(params: JsonObject) -> Answer:
         try:
-            answer = await ask(names.ELICIT, shown)
+            return form_answer(await ask(names.ELICIT, dict(params)))
         except RpcError:
             return DECLINED
-        content: Any = answer.get("content")
-        known = answer.get("action") in ("accept", "decline", "cancel")
-        if not known or not isinstance(content, dict | None):
-            return DECLINED
-        given = cast("Json | None", content)
-        return {"action": answer["action"], **({} if given is None else {"content": given})}
 
     return elicit
 
@@ -208,15 +187,17 @@ async def _client_roots(ask: AskClient) -> Sequence[str]:
     return [str(root.get("uri")) for root in json_objects(answer.get("roots"))]
 
 
-def questions(ask: AskPerson) -> tuple[Ask, Elicit]:
+def asking(put: AskPerson) -> Ask:
     """Ask by elicitation whether a call is allowed, and what an MCP server wants to know."""
 
-    async def permit(request: PermissionRequest) -> ApprovalAnswer:
+    async def ask(question: Question) -> Answer:
+        if question.form is not None:
+            return await put({**question.form.params, "message": question.title})
         choice = {
             "type": "string",
-            "title": "Allow this call?",
-            "enum": [one.id for one in request.choices],
-            "enumNames": [one.label for one in request.choices],
+            "title": "Allow it?",
+            "enum": [one.id for one in question.choices],
+            "enumNames": [one.label for one in question.choices],
         }
         reason = {"type": "string", "title": "If not, why? The agent will see your reason"}
         form = {
@@ -224,20 +205,12 @@ def questions(ask: AskPerson) -> tuple[Ask, Elicit]:
             "properties": {"answer": choice, "reason": reason},
             "required": ["answer"],
         }
-        message = f"The agent wants to use {request.title}\n\n{request.body}".rstrip()
-        answer = await ask({"mode": "form", "message": message, "requestedSchema": form})
-        said: Any = answer.get("content") if answer.get("action") == "accept" else None
-        said = said or {}
-        return ApprovalAnswer(str(said.get("answer", NO)), str(said.get("reason") or ""))
+        message = f"{question.title}\n\n{question.body}".rstrip()
+        answer = await put({"mode": "form", "message": message, "requestedSchema": form})
+        said = (answer.content if answer.choice == ACCEPT else None) or {}
+        return Answer(str(said.get("answer", NO)), str(said.get("reason") or ""))
 
-    async def elicit(server: str, params: JsonObject) -> JsonObject:
-        message = f"MCP server '{server}' asks: {params.get('message') or ''}"
-        asked: Json = {"mode": "form", **params, "message": message}
-        if asked["mode"] == "form" and not asked.get("requestedSchema"):
-            asked["requestedSchema"] = {"type": "object", "properties": {}}
-        return await ask(asked)
-
-    return permit, elicit
+    return ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +218,6 @@ class Caller:
     revision: Revision
     report: Report | None
     ask: Ask | None = None
-    elicit: Elicit | None = None
     agent_id: str | None = None
     session: Callable[[str], str] = str
     local: bool = True
@@ -258,13 +230,14 @@ class Caller:
 
 def asked_by_request(caller: Caller, ask: AskClient, *, asks: bool, roots: bool) -> Caller:
     """The caller with what its client can answer: questions to the person, and its roots."""
-    permit, elicit = questions(_elicitation(ask)) if asks else (None, None)
     return replace(
-        caller, ask=permit, elicit=elicit, roots=partial(_client_roots, ask) if roots else None
+        caller,
+        ask=asking(_elicitation(ask)) if asks else None,
+        roots=partial(_client_roots, ask) if roots else None,
     )
 
 
-Answer = Callable[[MessageContext, TurnListener], Awaitable[Reply]]
+AnswerOrder = Callable[[MessageContext, TurnListener], Awaitable[Reply]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +248,7 @@ class OrderHandler:
     agent: Agent
     clock: Clock
     agent_id: str | None
-    answer: Answer | None = None
+    answer: AnswerOrder | None = None
 
     async def take(self, arguments: dict[str, Any] | None, caller: Caller) -> Json:
         """The result of the call, as JSON."""
@@ -334,7 +307,7 @@ class OrderHandler:
                 if watched
                 else None,
                 ask=caller.ask,
-                elicit=caller.elicit,
+                attended=caller.ask is not None,
             )
             reply = await (self.answer or self.agent.reply)(context, listener)
         collector.add_reply((Text(reply.text), *reply.media))

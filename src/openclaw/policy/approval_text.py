@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openclaw.core.tools import json_list
+from openclaw.policy.question_text import headline
 
 Hide = Callable[[str], str]  # replaces known secrets in a text by notes of their length
 
@@ -32,7 +33,7 @@ _MOST_DIFF_LINES = 5000
 
 @dataclass(frozen=True, slots=True)
 class CallText:
-    """`title` is one line; `body` has all arguments of the call, in as many lines as it takes."""
+    """`title` asks for consent in one line; `body` has all arguments, in as many as it takes."""
 
     title: str
     body: str
@@ -55,11 +56,11 @@ def describe_call(
     change: Change | None = None,
 ) -> CallText:
     """The whole call: a command as a command, an edit as a diff, other arguments one to a line."""
-    shown = label if name in label or not name else f"{label} ({name})"
+    title = headline(name, label, arguments, overwrites=change is not None)
     diff = [] if change is None else list(_diff(hide(change.before), hide(change.after)))
     if change is not None and diff:
         arguments = {key: one for key, one in arguments.items() if key not in change.instead_of}
-    return CallText(one_line(hide(shown)), "\n".join([*_body(name, arguments, hide), *diff]))
+    return CallText(one_line(hide(title)), "\n".join([*_body(name, arguments, hide), *diff]))
 
 
 def _diff(before: str, after: str) -> Iterator[str]:

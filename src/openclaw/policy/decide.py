@@ -42,7 +42,7 @@ def _compiled(glob: str) -> re.Pattern[str]:
 
 
 class PolicyOutcome(Enum):
-    """What to do with a call. If nobody can be asked, `ASK` means `DENY`."""
+    """What to do with a call."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -84,7 +84,7 @@ def decide(
             return Decision(PolicyOutcome.DENY, f"{rules.layer}.allow does not have it")
         asked = _first_match(rules.ask, names)
         if asked is not None and not ask_reason:
-            ask_reason = f"{rules.layer}.ask has '{asked}', and nobody can be asked here"
+            ask_reason = f"{rules.layer}.ask has '{asked}'"
     return Decision(PolicyOutcome.ASK, ask_reason) if ask_reason else Decision(PolicyOutcome.ALLOW)
 
 

@@ -32,6 +32,7 @@ from openclaw.core.errors import (
     OpenClawError,
     OperatorFacing,
 )
+from openclaw.core.questions import ACCEPT, DECLINE, DECLINED, NOBODY, elicitation_result
 from openclaw.core.tools import Origin, ToolSpec
 from openclaw.gateway.lock import GatewayInfo, request_headers, running_gateway
 from openclaw.mcp.sse import EventDecoder
@@ -116,7 +117,7 @@ class GatewayClient:
         handlers: dict[str, Callable[[Any], None]] = {
             "accepted": lambda data: self.settings.update({data["agent"]: data["settings"]})
         }
-        asks = listener.ask is not None or listener.elicit is not None
+        asks = listener.ask is not None
         async with helper_tasks() as tasks, AsyncExitStack() as stack:
             if asks:
                 questions = _Questions(self, listener, tasks)
@@ -149,10 +150,22 @@ class GatewayClient:
                 await notify(message["method"], message.get("params") or {})
         raise gone(EOFError(), sent=True)
 
-    async def answer_question(self, question: Json, listener: TurnListener) -> None:
-        answer = dict(await _answered(question, listener))
-        with suppress(NotFound):  # its time was up
-            await self.request("POST", f"/api/questions/{question['id']}", answer)
+    async def answer_question(self, event: Json, listener: TurnListener) -> None:
+        from openclaw.gateway.pending_questions import question_from
+
+        question = question_from(event)
+        answer = DECLINED if listener.ask is None else await listener.ask(question)
+        form = question.form is not None
+        agrees = answer.choice == ACCEPT if form else question.allowed_by(answer)
+        body: Json = {"action": ACCEPT if agrees else DECLINE}
+        if form:
+            body = elicitation_result(answer)
+        elif answer == NOBODY:
+            body["action"] = "wait"
+        else:
+            body |= {"choice": answer.choice, "reason": answer.reason}
+        with suppress(NotFound):  # it is no longer needed
+            await self.request("POST", f"/api/questions/{event['id']}", body)
 
     async def _with_files(self, context: MessageContext, stack: AsyncExitStack) -> MessageContext:
         """The message with its media in an order's directory, where the gateway can read it."""
@@ -250,19 +263,6 @@ class _Questions:
         with anyio.CancelScope() as scope:
             self._open[question["id"]] = scope
             await self._client.answer_question(question, self._listener)
-
-
-async def _answered(question: Json, listener: TurnListener) -> Mapping[str, Any]:
-    from openclaw.gateway.pending_questions import elicitation_from, permission_from
-
-    if question["kind"] == "permission" and listener.ask is not None:
-        request = permission_from(question)
-        said = await listener.ask(request)
-        action = "accept" if request.allowed_by(said) else "decline"
-        return {"action": action, "choice": said.choice, "reason": said.reason}
-    if question["kind"] == "elicitation" and listener.elicit is not None:
-        return await listener.elicit(*elicitation_from(question))
-    return {"action": "decline"}
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, Any]]:

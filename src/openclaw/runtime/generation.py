@@ -148,7 +148,6 @@ class ConfigGeneration:
         mcp: ToolSource,
         *,
         workspace: Path | None = None,
-        can_ask: bool = True,
         session: str | None = None,
     ) -> "Toolbox":
         """The tools that the agent may use: our own, then those of its MCP servers."""
@@ -157,9 +156,7 @@ class ConfigGeneration:
         else:
             native = _native_tools(self.host, agent, self._store, self.secrets, workspace)
         place = workspace or self.host.workspace(agent)
-        return tool_path_of(
-            self.host, agent, [native, mcp], can_ask=can_ask, session=session, workspace=place
-        )
+        return tool_path_of(self.host, agent, [native, mcp], session=session, workspace=place)
 
     def service(self, manager: "McpManager") -> "AgentService":
         from openclaw.agent.service import AgentService
@@ -198,10 +195,8 @@ class ConfigGeneration:
             without = ToolPolicyConfig(deny=("remember", "recall", "cron"))
             agent = replace(agent, tools=(*agent.tools, without))
 
-        def tools(can_ask: bool, session: str) -> "Toolbox":
-            return self.tool_path(
-                agent, mcp_tools, workspace=context.workspace, can_ask=can_ask, session=session
-            )
+        def tools(session: str) -> "Toolbox":
+            return self.tool_path(agent, mcp_tools, workspace=context.workspace, session=session)
 
         place = context.workspace or self.host.workspace(agent)
         return TurnSetup(

@@ -309,7 +309,6 @@ def tool_path_of(
     agent: EffectiveAgent,
     sources: Sequence[ToolSource],
     *,
-    can_ask: bool = True,
     session: str | None = None,
     workspace: Path | None = None,
 ) -> "Toolbox":
@@ -327,4 +326,4 @@ def tool_path_of(
     )
     bounds = ToolListLimits(agent.tool_context_percent, agent.tool_search_limit, agent.code)
     flow = host.flow(agent, session) if session is not None else None
-    return tool_path(sources, policy_of(agent), deps, can_ask=can_ask, bounds=bounds, flow=flow)
+    return tool_path(sources, policy_of(agent), deps, bounds=bounds, flow=flow)

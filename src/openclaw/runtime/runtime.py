@@ -22,6 +22,7 @@ from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.content import InboundMedia, Media, text_of
 from openclaw.core.events import Emit, Notice, discard
+from openclaw.core.questions import elicit_with
 from openclaw.gateway.gateway import GatewayBackend
 from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.sandbox.confinement import Sandbox
@@ -42,7 +43,8 @@ from openclaw.sessions.open import open_store
 if TYPE_CHECKING:
     from openclaw.agent.sampling import Sampler
     from openclaw.config.agent_schema import McpServerConfig
-    from openclaw.core.tools import Elicit, ToolSpec
+    from openclaw.core.questions import Ask
+    from openclaw.core.tools import ToolSpec
     from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.models.build import LocalBuilder
@@ -106,7 +108,7 @@ class Runtime:
             message = f"no longer waiting for {', '.join(late)}; the missing tools will be available later"
             listener.on_event(Notice("warning", message))
         if context.prompt_calls:
-            context = await self._expanded(context, listener.elicit)
+            context = await self._expanded(context, listener.ask)
         generation = self.generation  # may have changed while we waited for servers
         async with generation.turn():
             agent = generation.agent(context.agent_id)
@@ -114,10 +116,13 @@ class Runtime:
                 setup = generation.setup(agent, context, tools)
                 return await generation.service(manager).reply(context, setup, listener)
 
-    async def _expanded(self, context: MessageContext, elicit: "Elicit | None") -> MessageContext:
+    async def _expanded(self, context: MessageContext, ask: "Ask | None") -> MessageContext:
         """The message with the text of the prompt that it calls, if it calls one."""
         blocks = await self.manager.expand_prompt(
-            context.agent_id, context.text, context.server_scope, elicit=elicit
+            context.agent_id,
+            context.text,
+            context.server_scope,
+            elicit=elicit_with(ask) if ask else None,
         )
         if blocks is None:
             return context
@@ -223,7 +228,7 @@ async def open_runtime(
     `emit` gets events outside of turns, such as an MCP server changing its state.
     `short_grace` is for a process that must end within a second: servers get less time to stop.
     MCP servers may always ask the person and the model, since what they list can depend on that;
-    without a person (`TurnListener.elicit`) their questions are declined.
+    without anybody to ask (`TurnListener.ask`) their questions are declined.
     """
     paths = StatePaths.of(environ).prepare()
     host = Host(loaded, environ, redactor, paths, clock or SystemClock())

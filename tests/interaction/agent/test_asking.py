@@ -4,17 +4,8 @@ from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 
 from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.core.events import Event, ToolFinished, ToolStarted
-from openclaw.core.tools import (
-    NO,
-    ONCE,
-    SESSION,
-    ApprovalAnswer,
-    CallContext,
-    JsonObject,
-    PermissionRequest,
-    ToolResult,
-    failed,
-)
+from openclaw.core.questions import NO, ONCE, SESSION, Answer, Question
+from openclaw.core.tools import CallContext, JsonObject, ToolResult, failed
 from openclaw.policy.decide import Rules
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -30,7 +21,7 @@ SEND = sending("ann")
 
 async def run(
     answer: str | None, to: str = "ann", reason: str = ""
-) -> tuple[FakeTools, list[PermissionRequest], list[Event], str]:
+) -> tuple[FakeTools, list[Question], list[Event], str]:
     """One turn whose model sends mail twice, with a person who answers so, or with nobody to ask."""
     tools = FakeTools()
     approved: list[bool] = []
@@ -41,12 +32,12 @@ async def run(
 
     schema = {"type": "object", "properties": {"to": {"type": "string"}}}
     tools.add("send_mail", send, schema=schema)
-    asked: list[PermissionRequest] = []
+    asked: list[Question] = []
     events: list[Event] = []
 
-    async def ask(request: PermissionRequest) -> ApprovalAnswer:
+    async def ask(request: Question) -> Answer:
         asked.append(request)
-        return ApprovalAnswer(answer or NO, reason)
+        return Answer(answer or NO, reason)
 
     async with (
         scripted_model([SEND if to == "ann" else sending(to), SEND, Step(text="{last}")]) as model,
@@ -57,7 +48,7 @@ async def run(
             TurnListener(on_event=events.append, ask=None if answer is None else ask),
         )
         shown = model.requests[0].tools
-    assert ("send_mail" in shown) is (answer is not None)
+    assert "send_mail" in shown
     assert all(approved)
     return tools, asked, events, reply.text
 
@@ -65,7 +56,9 @@ async def run(
 async def test_a_call_that_the_person_agrees_to_is_made_and_known_as_approved() -> None:
     tools, asked, events, text = await run(answer=ONCE)
     assert tools.calls == [("send_mail", {"to": "ann"})] * 2
-    assert [(one.name, one.arguments) for one in asked] == [("send_mail", {"to": "ann"})] * 2
+    assert [(one.call.name, one.call.arguments) for one in asked] == [
+        ("send_mail", {"to": "ann"})
+    ] * 2
     assert any(isinstance(event, ToolStarted) for event in events)
     assert "no such mailbox" in text
 
@@ -76,7 +69,7 @@ async def test_a_call_that_the_person_refuses_is_not_made_and_the_model_is_told(
     assert not any(isinstance(event, ToolStarted) for event in events)
     finished = [event for event in events if isinstance(event, ToolFinished)]
     assert [one.result.is_error for one in finished] == [True, True]
-    assert "The person did not allow this call of send_mail. Do without it." in text
+    assert "The user did not allow this call of send_mail. Do without it." in text
 
 
 async def test_the_model_reads_the_reason_of_a_refusal() -> None:
@@ -99,16 +92,10 @@ async def test_an_answer_that_was_not_offered_is_a_no() -> None:
     assert (tools.calls, len(asked)) == ([], 2)
 
 
-async def test_where_nobody_can_be_asked_the_call_is_denied_with_the_reason() -> None:
-    tools, asked, _, text = await run(answer=None)
-    assert (tools.calls, asked) == ([], [])
-    assert "tools.ask has 'send*', and nobody can be asked here" in text
-
-
 async def test_the_person_sees_the_call_that_runs_and_no_terminal_obeys_it() -> None:
     disguised = "AWS_SECRET_ACCESS_KEY=`touch$IFS/pwned` ls"
     tools, [asked, _], _, _ = await run(answer=ONCE, to=f"{disguised}\x1b[2J\nann")
     assert tools.calls[0] == ("send_mail", {"to": f"{disguised}\x1b[2J\nann"})
     assert asked.body == f"to:\n  {disguised}<U+001B>[2J\n  ann"
-    assert asked.arguments == {"to": f"{disguised}<U+001B>[2J\nann"}
-    assert asked.title == "send_mail"
+    assert asked.call.arguments == {"to": f"{disguised}<U+001B>[2J\nann"}
+    assert asked.title.startswith("Send mail to AWS_SECRET")

@@ -19,13 +19,8 @@ from openclaw.agent.transcript import NOT_MADE
 from openclaw.config.agent_schema import TurnLimits
 from openclaw.core.content import Text
 from openclaw.core.events import Usage
-from openclaw.core.tools import (
-    ApprovalAnswer,
-    CallContext,
-    JsonObject,
-    PermissionRequest,
-    ToolResult,
-)
+from openclaw.core.questions import Answer, Question
+from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.policy.decide import Rules
 from openclaw.sessions.records import EntryKind
 from openclaw.testing.scripted_model import Request, Script, Step, scripted_model
@@ -238,10 +233,10 @@ async def test_without_a_model_the_account_names_tools_files_and_plan() -> None:
 
 
 async def test_waiting_for_a_person_does_not_use_up_the_time() -> None:
-    async def ask(request: PermissionRequest) -> ApprovalAnswer:
+    async def ask(request: Question) -> Answer:
         pass_time(600)
         await anyio.sleep(0.01)  # a limit that counted this would end it here
-        return ApprovalAnswer("once")
+        return Answer("once")
 
     async with (
         scripted_model([Step(calls=(("read", {}),)), Step(text="done")]) as server,
@@ -258,10 +253,10 @@ async def test_waiting_for_a_person_does_not_use_up_the_time() -> None:
 async def test_a_call_that_still_waited_for_approval_did_not_happen() -> None:
     asked = anyio.Event()
 
-    async def ask(request: PermissionRequest) -> ApprovalAnswer:
+    async def ask(request: Question) -> Answer:
         asked.set()
         await anyio.sleep_forever()
-        return ApprovalAnswer("once")
+        return Answer("once")
 
     async with (
         scripted_model([Step(calls=(("read", {}),)), Step(text="fine")]) as server,

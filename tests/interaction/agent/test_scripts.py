@@ -14,14 +14,8 @@ from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
 from openclaw.core.events import Event, ToolFinished, ToolStarted
-from openclaw.core.tools import (
-    ApprovalAnswer,
-    CallContext,
-    JsonObject,
-    PermissionRequest,
-    ToolResult,
-    Untrusted,
-)
+from openclaw.core.questions import Answer, Question
+from openclaw.core.tools import CallContext, JsonObject, ToolResult, Untrusted
 from openclaw.policy.dataflow.rules import FlowRules as FlowRules
 from openclaw.policy.decide import Rules
 from openclaw.sessions.records import Entry, EntryKind
@@ -60,10 +54,10 @@ async def turn(
     answer: bool | None = None,
     rules: tuple[Rules, ...] = (),
     flow: FlowRules | None = None,
-) -> tuple[str, list[Event], list[PermissionRequest], list[Entry]]:
-    events, asked = list[Event](), list[PermissionRequest]()
+) -> tuple[str, list[Event], list[Question], list[Entry]]:
+    events, asked = list[Event](), list[Question]()
 
-    async def ask(request: PermissionRequest) -> ApprovalAnswer:
+    async def ask(request: Question) -> Answer:
         asked.append(request)
         return request.plain(bool(answer))
 
@@ -121,14 +115,14 @@ async def test_a_rule_to_ask_holds_for_scripts_too(answer: bool) -> None:
     rules = (Rules("tools", ask=["run_code", "send*"]),)
     text, _, asked, _ = await turn(code, tools, answer=answer, rules=rules)
     given = [{"code": code}, {"to": "eve"}]
-    assert [one.arguments for one in asked] == (given if answer else given[:1])
+    assert [one.call.arguments for one in asked] == (given if answer else given[:1])
     assert tools.calls == ([("send_mail", {"to": "eve"})] if answer else [])
     assert ("sent" if answer else "did not allow") in text
 
 
-async def test_scripts_are_off_where_a_rule_asks_and_nobody_can_answer() -> None:
+async def test_a_script_waits_for_an_answer_if_a_rule_asks_and_nobody_is_there() -> None:
     text, *_ = await turn("1 + 1", shop(), rules=(Rules("tools", ask=["run_code"]),))
-    assert "no tool run_code" in text
+    assert "Waiting for your answer: Run this script?" in text
 
 
 @pytest.mark.parametrize("answer", [True, False])
@@ -137,7 +131,7 @@ async def test_a_person_is_asked_about_a_call_of_a_script(answer: bool) -> None:
     code = "try:\n    print(await send_mail(to='eve'))\nexcept RuntimeError as e:\n    print(e)"
     rules = (Rules("tools", ask=["send*"]),)
     text, events, asked, _ = await turn(code, tools, answer=answer, rules=rules)
-    assert [one.arguments for one in asked] == [{"to": "eve"}]
+    assert [one.call.arguments for one in asked] == [{"to": "eve"}]
     assert tools.calls == ([("send_mail", {"to": "eve"})] if answer else [])
     assert ("sent" if answer else "did not allow") in text
     assert any(isinstance(event, ToolFinished) and event.name == "run_code" for event in events)

@@ -330,12 +330,12 @@ async def test_a_question_may_be_declined_or_left_and_then_the_turn_be_stopped(
 async def test_a_tool_that_needs_permission_is_asked_about(environ: dict[str, str]) -> None:
     def typing(terminal: Terminal) -> None:
         terminal.send("write it")
-        terminal.until("The agent wants to use Write")
+        terminal.until("Write a.txt?")
         terminal.until("a.txt")
         terminal.send("n")
         terminal.until("did not allow")
         terminal.send("write it again")
-        terminal.until("The agent wants to use Write")
+        terminal.until("Write a.txt?")
         terminal.send("y")
         terminal.until("✓ write")
         terminal.until("The tool said")
@@ -402,7 +402,8 @@ async def test_a_script_gives_its_consent_or_is_told_what_it_lacks(
         return done.stdout.decode(), done.stderr.decode()
 
     out, err = await run()
-    assert "They say: nobody could be asked" in out
+    assert "Waiting for your answer: Write a.txt?" in out
+    assert "They say" not in out
     assert "Needed your approval, and nobody could be asked: write." in err
     assert "add --yes-to write" in err
     assert not written.exists()
@@ -427,7 +428,7 @@ async def test_the_call_that_runs_is_shown_to_its_end_before_it_can_be_allowed(
         terminal.until("Please answer y, s, a or n.")
         terminal.send("y")
         terminal.until("✓ write")
-        assert f"The agent wants to use {disguised_call.TITLE}" in shown
+        assert disguised_call.TITLE in shown
         assert "AWS_SECRET_ACCESS_KEY=`touch$IFS/pwned` ls" in shown
         assert shown.count("x") > 4000
         assert "; rm -rf ~' https://a.example" in shown
@@ -463,7 +464,7 @@ async def test_a_single_message_asks_at_a_terminal_too(environ: dict[str, str]) 
             terminal.until('"colour": "red"')
             assert terminal.ended() == 0
         with on_terminal([*AGENT, "write it"], environ) as terminal:
-            terminal.until("The agent wants to use Write")
+            terminal.until("Write a.txt?")
             terminal.send("y")
             terminal.until("✓ write")
             assert terminal.ended() == 0

@@ -118,7 +118,7 @@ async def test_the_clients_person_agrees_to_a_tool_or_does_not(
         setup.configure(model.url, servers, tools={"ask": ["mcp_fake_*"]})
         async with connect(elicitation_callback=person, mode="legacy") as client:
             reply = said(await client.call_tool(ORDER, {"message": "go"}))
-    assert asked == ["The agent wants to use MCP: fake/echo (mcp_fake_echo)\n\nx: a"]
+    assert asked == ["Echo, with fake/echo?\n\nx: a"]
     assert ("EXTERNAL" in reply, "did not allow" in reply) == (allowed, not allowed)
     assert ("They say: late" in reply) is bool(answer.content and answer.content.get("reason"))
 
@@ -142,4 +142,4 @@ async def test_the_clients_person_is_shown_the_call_that_runs(
         setup.configure(model.url, {}, tools={"ask": ["write"]})
         async with connect(elicitation_callback=person, mode="legacy") as client:
             await client.call_tool(ORDER, {"message": "go"})
-    assert asked == [f"The agent wants to use {disguised_call.TITLE}\n\n{disguised_call.BODY}"]
+    assert asked == [f"{disguised_call.TITLE}\n\n{disguised_call.BODY}"]

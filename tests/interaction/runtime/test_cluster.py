@@ -19,7 +19,7 @@ from openclaw.config.load import load_config
 from openclaw.core.content import InboundMedia, Media, text_of
 from openclaw.core.errors import Busy, Cancelled, InvalidRequest, NotFound, UserFacing
 from openclaw.core.events import Event, Notice, TextDelta, ToolFinished, TurnFinished, TurnStarted
-from openclaw.core.tools import ApprovalAnswer, PermissionRequest
+from openclaw.core.questions import Answer, Question
 from openclaw.runtime.runtime import Runtime, open_gateway_runtime
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.postgres.store import PostgresStore
@@ -291,8 +291,8 @@ async def test_a_gateway_that_stops_hands_its_turns_to_another(place: _Place) ->
 async def test_a_turn_that_can_ask_its_person_runs_where_the_person_is(place: _Place) -> None:
     async with place.gateway(2) as (entry, here), place.gateway(8) as (_, elsewhere):
 
-        async def ask(request: PermissionRequest) -> ApprovalAnswer:
-            return ApprovalAnswer("once")
+        async def ask(request: Question) -> Answer:
+            return Answer("once")
 
         for number in range(3):
             await entry.reply(_message(f"hello {number}"), TurnListener(ask=ask))

@@ -18,7 +18,8 @@ from openclaw.core.events import (
     ToolStarted,
     TurnStarted,
 )
-from openclaw.core.tools import PermissionRequest, ToolResult, failed
+from openclaw.core.questions import AskedCall, Question
+from openclaw.core.tools import ToolResult, failed
 from openclaw.secrets.redactor import Redactor
 
 CWD = Path("/project")
@@ -64,8 +65,8 @@ def test_a_secret_in_two_pieces_does_not_pass(at: int) -> None:
         assert updates[-1].session_update == "tool_call"
 
 
-def request(name: str, body: str = "") -> PermissionRequest:
-    return PermissionRequest("c", name, "", {"path": "x"}, name, body)
+def request(name: str, body: str = "") -> Question:
+    return Question(name, body, (AskedCall("c", name, "", {"path": "x"}),))
 
 
 def test_a_plan_is_shown_as_a_plan_and_not_as_a_call() -> None:

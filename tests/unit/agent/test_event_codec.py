@@ -81,7 +81,7 @@ def test_gateways_of_the_last_version_and_this_one_read_each_others_replies() ->
     reply = event_codec.reply_from(body)
     assert reply.usage.cache_read_tokens == 5
     written = event_codec.reply_json(reply)
-    assert written == {**body, "usage": {**used, "cacheWriteTokens": 0}}
+    assert written == {**body, "questions": [], "usage": {**used, "cacheWriteTokens": 0}}
 
 
 def test_a_message_carries_what_was_read_of_its_attachments() -> None:

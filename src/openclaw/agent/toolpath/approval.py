@@ -1,4 +1,4 @@
-"""Asks a person to approve calls, and remembers approvals for a session or for good."""
+"""Asks the user to approve calls, and remembers approvals for a session or always."""
 
 import hashlib
 import json
@@ -13,14 +13,20 @@ from openclaw.agent.toolpath.wrappers import Refused, Wrapper
 from openclaw.core import tools
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Notice, ToolApproval, ToolFinished
-from openclaw.core.tools import (
-    ApprovalAnswer,
-    ApprovalChoice,
-    CallContext,
-    JsonObject,
-    ToolResult,
-    ToolSpec,
+from openclaw.core.questions import (
+    ALWAYS,
+    NO,
+    NOBODY,
+    ONCE,
+    SESSION,
+    WAITS,
+    YES_OR_NO,
+    Answer,
+    AskedCall,
+    Choice,
+    Question,
 )
+from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, json_object
 from openclaw.policy.approval_text import CallText, Change, describe_call, one_line, visible
 from openclaw.policy.decide import covers, rule_for, what_it_covers
 
@@ -74,9 +80,9 @@ class Approvals:
 
 @dataclass(frozen=True, slots=True)
 class Approval(Wrapper):
-    """Asks the person before a call that the policy leaves to them.
+    """Asks the user before a call that the policy leaves to them.
 
-    `hide` removes known secrets and nothing else: the person must see what runs.
+    `hide` removes known secrets and nothing else: the user must see what runs.
     """
 
     hide: Redact
@@ -85,14 +91,12 @@ class Approval(Wrapper):
     preview: Preview | None = None
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        if context.ask_reason is None:
+        if context.ask_reason is None or context.approved:
             return await self.source.call(name, arguments, context)
-        refusal = None if context.approved else await self._refusal(name, arguments, context)
-        if refusal is None:
+        answer = await self._answer(name, arguments, context)
+        if answer.choice != NO and answer not in (NOBODY, WAITS):
             return await self.source.call(name, arguments, context._replace(approved=True))
-        advice = f"They say: {refusal.reason}" if refusal.reason else "Do without it."
-        why = f"The person did not allow this call of {name}. {advice}"
-        return self.not_made(why, name, arguments, context)
+        return self.not_made(refusal(name, answer), name, arguments, context)
 
     def not_made(
         self, why: str, name: str, arguments: JsonObject, context: CallContext
@@ -103,11 +107,7 @@ class Approval(Wrapper):
         context.emit(ToolFinished(context.call_id, name, result, 0.0))
         return result
 
-    async def _refusal(
-        self, name: str, arguments: JsonObject, context: CallContext
-    ) -> ApprovalAnswer | None:
-        if context.ask is None:
-            return ApprovalAnswer(tools.NO)
+    async def _answer(self, name: str, arguments: JsonObject, context: CallContext) -> Answer:
         definition = _definition(name, context.spec)
         session = self.approvals.of(context.agent, context.session)
         always = self.approvals.always.setdefault(context.agent, set())
@@ -116,29 +116,26 @@ class Approval(Wrapper):
                 covers(rule, name, arguments) and as_declared == definition
                 for rule, as_declared in session.rules | always
             ):
-                return None
+                return Answer(ONCE)
             rule = rule_for(name, arguments)
-            request = await self._request(name, arguments, context, rule)
-            answer = await self._answered(request, context)
-            if answer.choice == tools.NO:
-                return answer
-            if rule is not None and answer.choice in (tools.SESSION, tools.ALWAYS):
-                written = answer.choice == tools.ALWAYS and await self._written(rule, context)
+            question = await self._question(name, arguments, context, rule)
+            answer = await self._asked(question, context)
+            if rule is not None and answer.choice in (SESSION, ALWAYS):
+                written = answer.choice == ALWAYS and await self._written(rule, context)
                 (always if written else session.rules).add((rule, definition))
-        return None
+        return answer
 
-    async def _answered(
-        self, request: tools.PermissionRequest, context: CallContext
-    ) -> ApprovalAnswer:
-        """The person's answer, with a reason that can be shown; anything but consent is a no."""
-        assert context.ask is not None
-        answer = await context.ask(request)
-        label = next((one.label for one in request.choices if one.id == answer.choice), "")
+    async def _asked(self, question: Question, context: CallContext) -> Answer:
+        """The user's answer, with a reason that can be shown; anything but consent is a no."""
+        answer = NOBODY if context.ask is None else await context.ask(question)
+        if answer in (NOBODY, WAITS):
+            return answer
+        label = next((one.label for one in question.choices if one.id == answer.choice), "")
         reason = visible(self.hide(answer.reason[:_MOST_REASON])).strip()
-        asked = context.call_id, request.name, request.label, request.title, request.body
-        allowed = request.allowed_by(answer)
+        call, allowed = question.call, question.allowed_by(answer)
+        asked = call.id, call.name, call.label, question.title, question.body
         context.emit(ToolApproval(*asked, answer.choice, label, allowed, reason))
-        return ApprovalAnswer(answer.choice if allowed else tools.NO, reason)
+        return Answer(answer.choice if allowed else NO, reason)
 
     async def ask(
         self,
@@ -146,44 +143,52 @@ class Approval(Wrapper):
         arguments: JsonObject,
         context: CallContext,
         *,
-        concerns: str,
+        doubts: Sequence[str],
         others: Sequence[tuple[str, JsonObject]],
-        choices: tuple[ApprovalChoice, ...],
-    ) -> ApprovalAnswer:
-        """Ask about a call because of these `concerns`, and about `others` with the same concerns."""
-        if context.ask is None:
-            return ApprovalAnswer(tools.NO)
+        choices: tuple[Choice, ...],
+    ) -> Answer:
+        """Ask about a call because of these `doubts`, and about `others` with the same doubts."""
         async with self.approvals.of(context.agent, context.session).asking:
-            request = await self._request(name, arguments, context, None)
+            question = await self._question(name, arguments, context, None)
             more = [describe_call(other, other, args, self.hide) for other, args in others]
-            parts = [request.body, *(f"and {one.title}\n{one.body}" for one in more)]
-            parts.append(f"{_IN_DOUBT}\n{visible(self.hide(concerns))}")
-            request = replace(request, body="\n\n".join(parts), choices=choices, doubt=True)
-            return await self._answered(request, context)
+            doubts = tuple(visible(self.hide(one)) for one in doubts)
+            parts = [question.body, *(f"and {one.title}\n{one.body}" for one in more)]
+            parts.append("\n".join([_IN_DOUBT, *doubts]))
+            calls = [self._call(other, args, context) for other, args in others]
+            question = replace(
+                question,
+                body="\n\n".join(parts),
+                calls=(*question.calls, *calls),
+                choices=choices,
+                doubts=doubts,
+            )
+            return await self._asked(question, context)
 
-    async def _request(
+    async def _question(
         self, name: str, arguments: JsonObject, context: CallContext, rule: str | None
-    ) -> tools.PermissionRequest:
-        label = context.spec.label if context.spec is not None else name
+    ) -> Question:
+        call = self._call(name, arguments, context)
 
         def described() -> CallText:
             change = self.preview(name, arguments) if self.preview is not None else None
-            return describe_call(name, label, arguments, self.hide, change)
+            return describe_call(name, call.label, arguments, self.hide, change)
 
         shown = await anyio.to_thread.run_sync(described)
-        offered = tools.YES_OR_NO
+        offered = YES_OR_NO
         if rule is not None:
             scope = one_line(self.hide(what_it_covers(rule)))
             always = self.approvals.write and f"Always: {scope}"
             offered = choices(f"In this session: {scope}", always)
-        return tools.PermissionRequest(
-            call_id=context.call_id,
-            name=one_line(name),
-            label=one_line(self.hide(label)),
-            arguments=clean_json(arguments, lambda text: visible(self.hide(text))),
-            title=shown.title,
-            body=shown.body,
-            choices=offered,
+        return Question(shown.title, shown.body, (call,), offered)
+
+    def _call(self, name: str, arguments: JsonObject, context: CallContext) -> AskedCall:
+        label = context.spec.label if context.spec is not None else name
+        return AskedCall(
+            context.call_id,
+            one_line(name),
+            one_line(self.hide(label)),
+            clean_json(arguments, lambda text: visible(self.hide(text))),
+            _digest(_definition(name, context.spec), arguments),
         )
 
     async def _written(self, rule: str, context: CallContext) -> bool:
@@ -192,15 +197,28 @@ class Approval(Wrapper):
         return await report_where(written, one_line(self.hide(rule)), "The rule", context)
 
 
-def choices(session: str, always: str | None) -> tuple[ApprovalChoice, ...]:
-    """What the person can answer, with these labels."""
-    options = (tools.SESSION, session), (tools.ALWAYS, always)
-    for_longer = [ApprovalChoice(id, label) for id, label in options if label]
-    return (
-        ApprovalChoice(tools.ONCE, "Once"),
-        *for_longer,
-        ApprovalChoice(tools.NO, "No", allows=False),
-    )
+def refusal(name: str, answer: Answer) -> str:
+    """What the model reads if a call was not allowed. Quotes the user only if they were asked."""
+    if answer == WAITS:
+        return (
+            f"This call of {name} was not made yet: the user has to allow it, and nobody is there "
+            "to answer now. The question waits for them. Do not try to reach the same end another "
+            "way. Do what is possible without it, and say briefly what is left."
+        )
+    if answer == NOBODY:
+        return (
+            f"This call of {name} was not made: the user has to allow it, and nobody can be asked "
+            "here. Do without it."
+        )
+    advice = f"They say: {answer.reason}" if answer.reason else "Do without it."
+    return f"The user did not allow this call of {name}. {advice}"
+
+
+def choices(session: str, always: str | None) -> tuple[Choice, ...]:
+    """What the user can answer, with these labels."""
+    options = (SESSION, session), (ALWAYS, always)
+    for_longer = [Choice(id, label) for id, label in options if label]
+    return (Choice(ONCE, "Once"), *for_longer, Choice(NO, "No", allows=False))
 
 
 async def report_where(
@@ -221,5 +239,13 @@ def _definition(name: str, spec: ToolSpec | None) -> str:
     parts: list[object] = [name]
     if spec is not None:
         parts += [spec.origin.server, spec.origin.tool, spec.description, spec.input_schema]
-    written = json.dumps(parts, sort_keys=True, ensure_ascii=True, default=str)
+    return _digest(*parts)
+
+
+def _digest(*parts: object) -> str:
+    written = json.dumps(parts, sort_keys=True, ensure_ascii=True, default=_plain)
     return hashlib.sha256(written.encode()).hexdigest()
+
+
+def _plain(value: object) -> object:
+    return dict(json_object(value)) or str(value)

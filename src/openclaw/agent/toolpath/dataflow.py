@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from openclaw.agent.toolpath.approval import Approval, choices, report_where
+from openclaw.agent.toolpath.approval import Approval, choices, refusal, report_where
 from openclaw.agent.toolpath.wrappers import Wrapper, is_large
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.content.detection.detect import detect
@@ -20,14 +20,8 @@ from openclaw.content.frame import unframed
 from openclaw.core import tools
 from openclaw.core.content import text_of
 from openclaw.core.events import WEB_SEARCH
-from openclaw.core.tools import (
-    ApprovalAnswer,
-    ApprovalChoice,
-    CallContext,
-    JsonObject,
-    ToolResult,
-    ToolSpec,
-)
+from openclaw.core.questions import ALWAYS, NO, NOBODY, WAITS, Answer, Choice
+from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec
 from openclaw.policy.dataflow.answers import AnswerStream
 from openclaw.policy.dataflow.check import Call, check, needs_intent, origin_of
 from openclaw.policy.dataflow.effects import EffectClass, Tool, effect_of
@@ -107,7 +101,7 @@ class SessionFlow:
         configured = self._configured
         return replace(configured, allowed=configured.allowed | self._allowed)
 
-    def choices(self, asked: FlowDecision) -> tuple[ApprovalChoice, ...]:
+    def choices(self, asked: FlowDecision) -> tuple[Choice, ...]:
         """What the user can answer; "always" only if every value is a field of a known source."""
         lasting = [concern.lasting for concern in asked.concerns]
         fields = sorted({f"{one.source_field} of {one.source}" for one in lasting if one})
@@ -117,13 +111,14 @@ class SessionFlow:
 
     async def remember(self, asked: FlowDecision, choice: str, context: CallContext) -> None:
         """Keep what the answer allows: for this turn, the kinds of action that the user agreed to."""
-        if choice != tools.NO:
-            self._wanted.named |= {
-                concern.tool for concern in asked.concerns if concern.reason is Reason.ACTION
-            }
+        if choice in (NO, NOBODY.choice, WAITS.choice):
+            return
+        self._wanted.named |= {
+            concern.tool for concern in asked.concerns if concern.reason is Reason.ACTION
+        }
         self._allowed |= allowances(asked, choice)
         lasting = [concern.lasting for concern in asked.concerns]
-        if choice == tools.ALWAYS and self._write is not None:
+        if choice == ALWAYS and self._write is not None:
             written = self._write([one for one in dict.fromkeys(lasting) if one])
             await report_where(written, "the answer", "The answer", context)
 
@@ -302,7 +297,7 @@ class _Question:
     calls: list[tuple[str, JsonObject]] = field(default_factory=list[tuple[str, JsonObject]])
     asked: list[FlowDecision] = field(default_factory=list[FlowDecision])
     shown: bool = False
-    answer: ApprovalAnswer = field(default_factory=lambda: ApprovalAnswer(tools.NO))
+    answer: Answer = NOBODY
     answered: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -318,11 +313,13 @@ class DataFlow(Wrapper):
         if context.earlier is not None:
             result = await self.source.call(name, arguments, context)
             return await self.flow.add(call, result, context.call_id)
-        while (decision := await self._decide(call)).asks and context.ask is not None:
+        while (decision := await self._decide(call)).asks:
             answer = await self._answer(decision, name, arguments, context)
             if answer is None:
                 continue  # another question was answered meanwhile
-            if answer.choice == tools.NO:
+            if answer == WAITS:
+                return self.approval.not_made(refusal(name, answer), name, arguments, context)
+            if answer == NOBODY or answer.choice == NO:
                 return self._not_made(decision, name, arguments, context, answer.reason)
             context = context._replace(approved=True)
             break
@@ -341,7 +338,7 @@ class DataFlow(Wrapper):
 
     async def _answer(
         self, asked: FlowDecision, name: str, arguments: JsonObject, context: CallContext
-    ) -> ApprovalAnswer | None:
+    ) -> Answer | None:
         """The user's answer; None if the question they answered was not about this call."""
         if (waiting := self.flow.question) is not None:
             joined = not waiting.shown
@@ -359,7 +356,7 @@ class DataFlow(Wrapper):
             why = plan.question(lambda sentence: detect(sentence).suspicious)
             offered = self.flow.choices(plan)
             own.answer = await self.approval.ask(
-                name, arguments, context, concerns=why, others=own.calls, choices=offered
+                name, arguments, context, doubts=[why], others=own.calls, choices=offered
             )
             await self.flow.remember(plan, own.answer.choice, context)
         finally:

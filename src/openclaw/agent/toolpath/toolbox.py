@@ -201,7 +201,6 @@ def tool_path(
     policy: Policy,
     deps: ToolPathDeps,
     *,
-    can_ask: bool = True,
     bounds: ToolListLimits = search.DEFAULT_BOUNDS,
     flow: "SessionFlow | None" = None,
 ) -> Toolbox:
@@ -227,13 +226,12 @@ def tool_path(
             path = DataFlow(path, flow, approval)
         if deps.hooks is not None:
             path = HookRunner(path, deps.hooks, audit.refused, deps.clock)
-        return PolicyFilter(path, policy, can_ask, audit.refused)
+        return PolicyFilter(path, policy, audit.refused)
 
     def unchecked(source: ToolSource) -> ToolSource:
         return watch(Framing(Redaction(source, deps.redactor), deps.results))
 
-    code = decide(policy, RUN_CODE)
-    if code.outcome is PolicyOutcome.DENY or (code.asks and not can_ask):
+    if decide(policy, RUN_CODE).outcome is PolicyOutcome.DENY:
         bounds = replace(bounds, code="off")
     may_search = decide(policy, WEB_SEARCH).outcome is PolicyOutcome.ALLOW
     return Toolbox(

@@ -200,11 +200,10 @@ async def _not_made(why: str) -> ToolResult:
 
 @dataclass(slots=True)
 class PolicyFilter:
-    """Offers and calls what the policy allows, or leaves to the person if the agent `can_ask`."""
+    """Offers and calls what the policy allows or leaves to the user."""
 
     source: ToolSource
     policy: Policy
-    can_ask: bool
     refused: Refused
     _seen: Sequence[ToolSpec] | None = None
     _decided: dict[str, tuple[ToolSpec, Decision]] = field(
@@ -232,7 +231,7 @@ class PolicyFilter:
             return self.source.call(name, arguments, context._replace(spec=spec))
         asks = decision.asks and not self._approved(spec, arguments)
         context = context._replace(spec=spec, ask_reason=decision.reason if asks else None)
-        if decision.outcome is PolicyOutcome.DENY or (asks and not self.can_ask):
+        if decision.outcome is PolicyOutcome.DENY:
             self.refused(arguments, context)
             return _not_made(
                 f"The tool {name} is not allowed here ({decision.reason}). Do without it."
@@ -248,16 +247,8 @@ class PolicyFilter:
             one = decide(self.policy, spec.name, spec.natural_name, contested=spec.contested)
             self._decided[spec.name] = spec, one
         self._usable = tuple(
-            spec for spec, one in self._decided.values() if self._offers(spec, one)
+            spec for spec, one in self._decided.values() if one.outcome is not PolicyOutcome.DENY
         )
-
-    def _offers(self, spec: ToolSpec, decision: Decision) -> bool:
-        if not decision.asks or self.can_ask:
-            return decision.outcome is not PolicyOutcome.DENY
-        commands = spec.name == "exec" and any(
-            rule.strip().casefold().startswith("exec(") for rule in self._rules()
-        )
-        return commands or self._approved(spec, {})
 
     def _approved(self, spec: ToolSpec, arguments: JsonObject) -> bool:
         names = {spec.name} if spec.contested else {spec.name, spec.natural_name or spec.name}

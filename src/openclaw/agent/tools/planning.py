@@ -144,7 +144,7 @@ def delegate_tool(subagents: Subagents, workspace: Path, settings: SubagentsConf
             typed="",  # none of it counts as the person's words
             delegated_by=context.agent,
         )
-        listener = TurnListener(on_event=progress, ask=context.ask, elicit=context.elicit)
+        listener = TurnListener(on_event=progress, ask=context.ask, attended=False)
         try:
             reply = await subagents.answer(message, listener)
         except OpenClawError as error:

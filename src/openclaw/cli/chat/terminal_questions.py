@@ -1,4 +1,4 @@
-"""Asks the person at the terminal: MCP servers' questions and approvals.
+"""Asks the user at the terminal: MCP servers' questions and approvals.
 
 A server's text is made printable, shortened, and shown under its name. A call is shown in full and
 unchanged. Anything typed before a question appeared doesn't count as an answer.
@@ -21,11 +21,24 @@ from openclaw.cli.chat.input import ask_line, discard_typed, write_exactly
 from openclaw.content.labels import sanitise_label
 from openclaw.core import tools
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.questions import (
+    ACCEPT,
+    ALWAYS,
+    CANCEL,
+    DECLINED,
+    NO,
+    NOBODY,
+    ONCE,
+    SESSION,
+    Answer,
+    AskedCall,
+    Form,
+    Question,
+)
 from openclaw.policy.decide import covers, rule_for
 
 if TYPE_CHECKING:
     from openclaw.core.events import Emit
-    from openclaw.core.tools import PermissionRequest
 
 _MESSAGE_CHARS = 1000
 _LABEL_CHARS = 200
@@ -33,14 +46,13 @@ _MOST_FIELDS = 20
 _PROMPT_ROWS = 4  # rows of the screen for the question and the line above it
 
 _CONTINUES = "… "
-_KEYS = {tools.ONCE: "y", tools.SESSION: "s", tools.ALWAYS: "a", tools.NO: "n"}
+_KEYS = {ONCE: "y", SESSION: "s", ALWAYS: "a", NO: "n"}
 _WORDS = {"yes": "y", "once": "y", "session": "s", "always": "a", "no": "n"}
 _REASON_HINT = ", or n and why: n too slow"
 
-DECLINE = "decline"
-CANCEL = "cancel"
-
-Ask = Callable[[str], Awaitable[str]]  # raises KeyboardInterrupt or EOFError if the person quits
+ReadLine = Callable[
+    [str], Awaitable[str]
+]  # raises KeyboardInterrupt or EOFError if the person quits
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +166,7 @@ class TerminalQuestions:
 
     def __init__(
         self,
-        ask: Ask,
+        read: ReadLine,
         say: Callable[[str], None],
         paused: Callable[[], AbstractContextManager[None]],
         *,
@@ -162,7 +174,7 @@ class TerminalQuestions:
         discard: Callable[[], None] = lambda: None,
         size: Callable[[], tuple[int, int]] = shutil.get_terminal_size,
     ) -> None:
-        self._ask, self._say, self._paused = ask, say, paused
+        self._read, self._say, self._paused = read, say, paused
         self._show, self._discard, self._size = show or say, discard, size
         self._lock = anyio.Lock()
 
@@ -182,41 +194,41 @@ class TerminalQuestions:
             discard=partial(discard_typed, stdin),
         )
 
-    async def elicit(self, server: str, params: tools.JsonObject) -> tools.JsonObject:
+    async def ask(self, question: Question) -> Answer:
         async with self._lock:
             with self._paused():
+                if question.form is None:
+                    return await self._permit(question)
                 try:
-                    return await self._asked(server, params)
+                    return await self._fill_in(question.form)
                 except (KeyboardInterrupt, EOFError):
                     self._say("(not answered)")
-                    return {"action": CANCEL}
+                    return Answer(CANCEL)
                 except anyio.get_cancelled_exc_class():
                     self._say("(no longer needed)")
                     raise
 
-    async def permit(self, request: "PermissionRequest") -> tools.ApprovalAnswer:
-        async with self._lock:
-            with self._paused():
-                self._show_rows(f"The agent wants to use {request.title}")
-                try:
-                    if not await self._seen(request.body):
-                        return request.plain(yes=False)
-                    return await self._chosen(request)
-                except (KeyboardInterrupt, EOFError):
-                    return request.plain(yes=False)
+    async def _permit(self, question: Question) -> Answer:
+        self._show_rows(question.title)
+        try:
+            if not await self._seen(question.body):
+                return question.plain(yes=False)
+            return await self._chosen(question)
+        except (KeyboardInterrupt, EOFError):
+            return question.plain(yes=False)
 
-    async def _chosen(self, request: "PermissionRequest") -> tools.ApprovalAnswer:
+    async def _chosen(self, question: Question) -> Answer:
         others = (str(number) for number in itertools.count(1))  # this question's own choices
-        keys = {_KEYS.get(one.id) or next(others): one for one in request.choices}
+        keys = {_KEYS.get(one.id) or next(others): one for one in question.choices}
         for key, choice in keys.items():
             self._show_rows(f"  {key}  {choice.label}{'' if choice.allows else _REASON_HINT}")
         while True:
             self._discard()
-            said = (await self._ask(f"Allow it? [{'/'.join(keys)}] ")).strip()
+            said = (await self._read(f"Allow it? [{'/'.join(keys)}] ")).strip()
             word, _, rest = said.partition(" ")
             choice = keys.get(_WORDS.get(word.casefold(), word.casefold()))
             if choice is not None and (not rest or not choice.allows):
-                return tools.ApprovalAnswer(choice.id, rest.strip())
+                return Answer(choice.id, rest.strip())
             *most, last = keys
             self._say(
                 f"Please answer {', '.join(most)} or {last}." if most else f"Please answer {last}."
@@ -236,35 +248,33 @@ class TerminalQuestions:
             left = sum(map(len, pages[number:]))
             question = f"{left:,} more characters. Press Enter to see them, or n to refuse:  "
             self._discard()
-            while said := (await self._ask(question)).strip().casefold():
+            while said := (await self._read(question)).strip().casefold():
                 if said in ("n", "no"):
                     return False
                 self._say("Press Enter to see the rest, or answer n.")
                 self._discard()
         return True
 
-    async def _asked(self, server: str, params: tools.JsonObject) -> tools.JsonObject:
-        message = _words(params.get("message") or "", _MESSAGE_CHARS)
-        self._say(f"MCP server '{server}' asks: {message}")
-        if params.get("mode") == "url":
-            self._say(f"It asks you to open {_words(params.get('url') or '', 2000)}")
-            visited = await self._agreed("Have you done that?")
-            return {"action": "accept" if visited else DECLINE}
-        fields = fields_of(params.get("requestedSchema"))
+    async def _fill_in(self, form: Form) -> Answer:
+        self._say(f"MCP server '{form.server}' asks: {_words(form.message, _MESSAGE_CHARS)}")
+        if form.url is not None:
+            self._say(f"It asks you to open {_words(form.url, 2000)}")
+            return Answer(ACCEPT) if await self._agreed("Have you done that?") else DECLINED
+        fields = fields_of(form.schema)
         if not await self._agreed("Answer it?" if fields else "Agree?"):
-            return {"action": DECLINE}
+            return DECLINED
         content: dict[str, Any] = {}
         for field in fields:
             value = await self._answer(field)
             if value is not None:
                 content[field.name] = value
-        return {"action": "accept", "content": content}
+        return Answer(ACCEPT, content=content)
 
     async def _agreed(self, question: str) -> bool:
         while True:
             self._discard()
             try:
-                return _yes_or_no((await self._ask(f"{question} [y/n] ")).strip())
+                return _yes_or_no((await self._read(f"{question} [y/n] ")).strip())
             except InvalidRequest:
                 self._say("Please answer y or n.")
 
@@ -276,7 +286,7 @@ class TerminalQuestions:
             self._say(f"  {number}. {title}")
         title = _words(field.schema.get("title") or field.name, _LABEL_CHARS)
         while True:
-            said = await self._ask(f"  {title}{_hint(field)}: ")
+            said = await self._read(f"  {title}{_hint(field)}: ")
             if not said.strip():
                 if default is not None or not field.required:
                     return default
@@ -310,39 +320,45 @@ def _words(text: object, limit: int) -> str:
     return sanitise_label(str(text), limit)
 
 
-# ---- approval given on the command line, for scripts and for people who know what will be asked
-
-_NOBODY = "nobody could be asked, because this runs without a terminal or with --no-questions"
+# ---- approval given on the command line, for scripts and for users who know what will be asked
 
 
 class CommandLineApprover:
-    """Answers by the rules given on the command line, else asks the person; if nobody is there, refuses."""
+    """Allows what the rules on the command line cover, and asks the user, if one is there."""
 
-    def __init__(self, rules: list[str], person: TerminalQuestions | None) -> None:
-        self._rules, self._person = rules, person
+    def __init__(self, rules: list[str], there: TerminalQuestions | None) -> None:
+        self._rules, self._there = rules, there
         self.refused: list[str] = []
 
     def listener(self, on_event: "Emit | None" = None) -> "TurnListener":
-        elicit = self._person.elicit if self._person is not None else None
-        return TurnListener(on_event=on_event, ask=self.permit, elicit=elicit)
+        return TurnListener(on_event=on_event, ask=self.ask, attended=self._there is not None)
 
-    async def permit(self, request: "PermissionRequest") -> tools.ApprovalAnswer:
-        covered = any(covers(rule, request.name, request.arguments) for rule in self._rules)
-        if covered and not request.doubt:
-            return tools.ApprovalAnswer(tools.ONCE)
-        if self._person is not None:
-            return await self._person.permit(request)
-        if not request.doubt:
-            self.refused.append(rule_for(request.name, request.arguments) or request.name)
-        return tools.ApprovalAnswer(tools.NO, _NOBODY)
+    async def ask(self, question: Question) -> Answer:
+        if (
+            question.form is None
+            and not question.doubts
+            and all(map(self._covered, question.calls))
+        ):
+            return Answer(ONCE)
+        if self._there is not None:
+            return await self._there.ask(question)
+        if question.form is not None:
+            return DECLINED
+        if not question.doubts:
+            call = question.call
+            self.refused.append(rule_for(call.name, call.arguments) or call.name)
+        return NOBODY
+
+    def _covered(self, call: AskedCall) -> bool:
+        return any(covers(rule, call.name, call.arguments) for rule in self._rules)
 
     def lacking(self) -> str | None:
-        """What was refused, and how to allow it."""
+        """The options that would have allowed what nobody could be asked about."""
         if not self.refused:
             return None
         rules = list(dict.fromkeys(self.refused))
         options = " ".join(f"--yes-to {shlex.quote(rule)}" for rule in rules)
         return (
-            f"Needed your approval, and nobody could be asked: {', '.join(rules)}. To allow it, "
-            f"add {options}, or run this in a terminal."
+            f"Needed your approval, and nobody could be asked: {', '.join(rules)}. To allow such "
+            f"calls without a question, add {options}, or run this in a terminal."
         )

@@ -26,7 +26,8 @@ from openclaw.content.frame import unframed
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound, ServerUnavailable
-from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolSource, json_object
+from openclaw.core.questions import DECLINED, Answer, Elicit, Question, elicit_with
+from openclaw.core.tools import CallContext, JsonObject, ToolSource, json_object
 from openclaw.mcp_client.auth.login import LoginPrompt, log_in, open_browser
 from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.bounds import printable
@@ -135,15 +136,16 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
 def _elicit(env: Environment, *, quiet: bool) -> Elicit:
     """Puts servers' questions to the person at the terminal; without one, declines and says so."""
     if env.stdin.isatty() and env.stderr.isatty() and not quiet:
-        return TerminalQuestions.at_terminal(env.stdin, env.stderr, env.warn, nullcontext).elicit
+        there = TerminalQuestions.at_terminal(env.stdin, env.stderr, env.warn, nullcontext)
+        return elicit_with(there.ask)
 
-    async def declined(server: str, params: JsonObject) -> JsonObject:
-        asked = printable(str(params.get("message") or ""))[:_QUESTION_CHARS]
+    async def declined(question: Question) -> Answer:
         why = "--json asks nobody" if quiet else "there is no terminal"
-        env.warn(f"MCP server '{server}' asked: {asked} The question was declined, because {why}.")
-        return {"action": "decline"}
+        asked = printable(question.title)[:_QUESTION_CHARS]
+        env.warn(f"{asked} The question was declined, because {why}.")
+        return DECLINED
 
-    return declined
+    return elicit_with(declined)
 
 
 def _servers_of(agent: EffectiveAgent, tool: str) -> list[str]:

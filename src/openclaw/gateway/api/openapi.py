@@ -148,7 +148,9 @@ class BegunArgument(_RequestBody):
 
 
 class QuestionAnswer(_RequestBody):
-    action: Literal["accept", "decline", "cancel"]
+    action: Literal["accept", "decline", "cancel", "wait"] = Field(
+        description="'wait' stores a permission question until somebody answers it"
+    )
     content: dict[str, Any] | None = None
     choice: str | None = Field(default=None, description="one of a permission question's choices")
     reason: str | None = Field(

@@ -18,6 +18,7 @@ from openclaw.agent.port import NO_LISTENER, AgentSettings, MessageContext
 from openclaw.core.clock import random_id
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import Busy, InvalidRequest, NotFound, OpenClawError, http_status
+from openclaw.core.questions import Answer
 from openclaw.gateway.api import openapi
 from openclaw.gateway.api.openapi import Count, Json, Message, operation, validated
 from openclaw.gateway.api.views import check_scope
@@ -249,7 +250,7 @@ class _Message:
         listener = event_codec.listener_to(tell, events=body.events, callbacks=body.callbacks)
         if body.questions:
             asker = GatewayAsker(self.gateway.questions, tell)
-            listener = replace(listener, ask=asker.permit, elicit=asker.elicit)
+            listener = replace(listener, ask=asker.ask)
         with ExitStack() as files:
             reply = await self.gateway.answer(await self._context(files), listener)
         tell("reply", event_codec.reply_json(reply))
@@ -266,11 +267,8 @@ def _check_inside(path: Path, directory: Path, field: str) -> None:
 @operation("POST /api/questions/{id}", ALL, {"answered": str})
 async def answer_question(gateway: Gateway, id: str, body: openapi.QuestionAnswer) -> Json:
     """Answer a question event of a turn's stream."""
-    answer: Json = {"action": body.action}
-    if body.content is not None and body.action == "accept":
-        answer["content"] = body.content
-    answer |= {"choice": body.choice, "reason": body.reason}
-    gateway.questions.answer(id, answer)
+    answer = Answer(body.choice or "", body.reason or "", body.content)
+    gateway.questions.answer(id, body.action, answer)
     return {"answered": id}
 
 

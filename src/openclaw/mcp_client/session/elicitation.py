@@ -20,7 +20,8 @@ import orjson
 
 from openclaw.content.labels import sanitise_label, sanitise_schema
 from openclaw.content.sanitise import holds_orders
-from openclaw.core.tools import Elicit, JsonObject
+from openclaw.core.questions import DECLINED, Elicit, elicitation_result
+from openclaw.core.tools import JsonObject
 from openclaw.secrets.redactor import Redactor, redacted_tree
 
 logger = logging.getLogger(__name__)
@@ -33,11 +34,10 @@ MAX_ID = 256
 _MODES = ("form", "url")
 _REPEATED = frozenset({"enum", "const", "required", "enumNames"})
 _JOINERS = "\u200c\u200d"  # Persian, the Indic scripts and emoji need them
-_DECLINE: JsonObject = {"action": "decline"}
 
 
 async def decline(server: str, params: JsonObject) -> JsonObject:
-    return _DECLINE
+    return elicitation_result(DECLINED)
 
 
 _asker: ContextVar[Elicit | None] = ContextVar("openclaw_asker", default=None)
@@ -60,7 +60,7 @@ class ElicitationRouter:
             question = shown(params, self._redactor)
         except (TypeError, ValueError) as error:
             logger.warning("MCP server '%s' asks something that cannot be shown: %s", server, error)
-            return _DECLINE
+            return elicitation_result(DECLINED)
         return await self._whose(server)(server, question)
 
     def _whose(self, server: str) -> Elicit:

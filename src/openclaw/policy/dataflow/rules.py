@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from openclaw.core.tools import ALWAYS, NO, ONCE
+from openclaw.core.questions import ALWAYS, NO, ONCE
 from openclaw.policy.dataflow.effects import EffectClass
 
 

@@ -18,16 +18,8 @@ from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import OperatorFacing
 from openclaw.core.events import Event, Notice, ToolApproval, ToolFinished, ToolStarted
 from openclaw.core.file_names import OwnDirectory
-from openclaw.core.tools import (
-    ALWAYS,
-    SESSION,
-    ApprovalAnswer,
-    CallContext,
-    JsonObject,
-    PermissionRequest,
-    ToolResult,
-    Untrusted,
-)
+from openclaw.core.questions import ALWAYS, SESSION, Answer, Question
+from openclaw.core.tools import CallContext, JsonObject, ToolResult, Untrusted
 from openclaw.mcp_client.bridge.results import Rendering, render_result
 from openclaw.policy.decide import Rules
 from openclaw.secrets.redactor import Redactor
@@ -42,7 +34,7 @@ class Path_:
     def __init__(self, result: ToolResult | BaseException, **rules: list[str]) -> None:
         self.records: list[CallRecord] = []
         self.events: list[Event] = []
-        self.asked: list[PermissionRequest] = []
+        self.asked: list[Question] = []
         self.answer = True
         self.choice: str | None = None
         self.approvals = Approvals()
@@ -59,11 +51,11 @@ class Path_:
             raise self.result
         return self.result
 
-    async def _ask(self, request: PermissionRequest) -> ApprovalAnswer:
+    async def _ask(self, request: Question) -> Answer:
         self.asked.append(request)
-        return ApprovalAnswer(self.choice) if self.choice else request.plain(self.answer)
+        return Answer(self.choice) if self.choice else request.plain(self.answer)
 
-    def box(self, results: Path | None = None, *, can_ask: bool = True) -> Toolbox:
+    def box(self, results: Path | None = None) -> Toolbox:
         deps = ToolPathDeps(
             self.redactor,
             SystemClock(),
@@ -71,7 +63,7 @@ class Path_:
             OwnDirectory(results) if results is not None else None,
             approvals=self.approvals,
         )
-        return tool_path([self.tools], self.policy, deps, can_ask=can_ask)
+        return tool_path([self.tools], self.policy, deps)
 
     async def call(self, results: Path | None = None, **arguments: Any) -> ToolResult:
         self.heard: list[str] = []
@@ -164,7 +156,7 @@ async def test_what_is_ours_is_not_framed_and_comes_after_what_is_not() -> None:
 async def test_a_person_is_asked_before_anything_happens() -> None:
     path = Path_(mcp(text("sent")), ask=["mcp_s_*"])
     await path.call(to="ann\x1b")
-    assert [one.arguments for one in path.asked] == [{"to": "ann<U+001B>"}]
+    assert [one.call.arguments for one in path.asked] == [{"to": "ann<U+001B>"}]
     assert [type(event) for event in path.events] == [ToolApproval, ToolStarted, ToolFinished]
     path = Path_(mcp(text("sent")), ask=["mcp_s_*"])
     path.answer = False
@@ -245,18 +237,19 @@ async def test_a_call_that_a_rule_approves_needs_nobody() -> None:
     path = Path_(mcp(text("sent")), ask=["mcp_s_*"], approved=["mcp_s_t"])
     assert not (await path.call()).is_error
     assert path.asked == []
-    assert [spec.name for spec in path.box(can_ask=False).specs()] == ["mcp_s_t"]
+    assert [spec.name for spec in path.box().specs()] == ["mcp_s_t"]
     denied = Path_(mcp(text("sent")), deny=["mcp_s_*"], approved=["mcp_s_t"])
     assert (await denied.call()).is_error
 
 
-async def test_where_nobody_can_be_asked_a_tool_is_neither_seen_nor_called() -> None:
+async def test_nobody_is_quoted_who_was_not_asked() -> None:
     path = Path_(mcp(text("sent")), ask=["mcp_s_*"])
-    box = path.box(can_ask=False)
-    assert not box.specs()
-    result = await box.call("mcp_s_t", {}, CallContext("main", "s", "c"))
-    assert "nobody can be asked here" in text_of(result.blocks)
+    result = await path.box().call("mcp_s_t", {}, CallContext("main", "s", "c"))
+    said = text_of(result.blocks)
+    assert "nobody can be asked here" in said
+    assert "They say" not in said
     assert not path.tools.calls
+    assert path.events == []
     assert [one.outcome for one in path.records] == ["denied"]
 
 
@@ -265,8 +258,8 @@ async def test_no_tool_gets_out_of_a_rule_by_being_renamed(rules: dict[str, list
     path = Path_(mcp(text("written")), **rules)
     spec, does = path.tools.tools["mcp_s_t"]
     path.tools.tools["mcp_s_t"] = (replace(spec, natural_name="mcp_s_write_file"), does)
-    box = path.box(can_ask=False)
-    assert not box.specs()
+    box = path.box()
+    assert bool(box.specs()) is ("ask" in rules)
     assert (await box.call("mcp_s_t", {}, CallContext("main", "s", "c"))).is_error
     assert not path.tools.calls
 

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.policy.dataflow.kit import STRING, call, indexed, result, said, schema
 
-from openclaw.core.tools import ALWAYS, NO, ONCE, SESSION
+from openclaw.core.questions import ALWAYS, NO, ONCE, SESSION
 from openclaw.policy.dataflow.check import check, origin_of
 from openclaw.policy.dataflow.effects import Stake, Tool, effect_of
 from openclaw.policy.dataflow.intent import Intent
