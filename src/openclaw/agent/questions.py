@@ -141,10 +141,12 @@ def merged(questions: Sequence[Question]) -> Question:
 
 def waiting_line(waiting: WaitingQuestion) -> str:
     """What is needed from the user, and how they allow it."""
+    goes_on = "send another message here"
+    if waiting.place.carries_on:
+        goes_on = "the schedule carries on"
     return (
-        f"Waiting for your answer: {waiting.question.title} To allow it, run "
-        f"`openclaw questions answer {waiting.id} yes` or answer on the page; then send another "
-        "message here."
+        f"Waiting for your answer: {waiting.question.title} To allow or refuse it, run "
+        f"`openclaw questions answer {waiting.id}` or use the page; then {goes_on}."
     )
 
 

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, available_timezones
 
 import anyio
-import httpx2
 from cronsim import CronSim, CronSimError
 
+from openclaw.agent.notify import notify
 from openclaw.agent.port import MessageContext
-from openclaw.agent.toolpath.hooks import run_hook_command
 from openclaw.config.paths import locked, private_directory, write_atomically
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, describe
-from openclaw.net.http_request import open_client
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -220,7 +218,6 @@ def describe_job(job: Job, now_ms: int) -> str:
 # one store, only the first runs it. Which run is due follows from the clock, so no runs are stored.
 
 LOOK_SECONDS = 5.0  # between two checks of the clock and the file
-_NOTIFY_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -293,36 +290,5 @@ class Scheduler:
             await self._notify(job, reply.outcome, reply.text)
 
     async def _notify(self, job: Job, outcome: str, text: str) -> None:
-        settings = self.settings()
         result = {"id": job.id, "session": job.session_key, "outcome": outcome, "text": text}
-        if settings.notify:
-            program, *rest = settings.notify
-            words = [program, *(_filled(word, result) for word in rest)]
-            reason = await run_hook_command(
-                words, json.dumps(result).encode(), self.environ, seconds=_NOTIFY_SECONDS
-            )
-            if reason is not None:
-                logger.warning("the command in cron.notify failed: %s", reason)
-        if settings.webhook is not None:
-            await self._post(settings.webhook, settings.webhook_token, result)
-
-    async def _post(self, address: str, token: str | None, result: Mapping[str, str]) -> None:
-        try:
-            headers = {"Content-Type": "application/json"}
-            if token is not None:
-                headers["Authorization"] = f"Bearer {(await self.resolve(token)).reveal()}"
-            async with open_client(address, self.environ, silence=_NOTIFY_SECONDS) as client:
-                answer = await client.post(address, content=json.dumps(result), headers=headers)
-                answer.raise_for_status()
-        except (httpx2.HTTPError, httpx2.InvalidURL, OpenClawError) as error:
-            logger.warning("cron.webhook could not be reached: %s", error)
-
-
-_MOST_SHOWN = 1_000
-
-
-def _filled(word: str, result: Mapping[str, str]) -> str:
-    """An argument with its placeholders filled in; no value becomes an option."""
-    for name, value in result.items():
-        word = word.replace(f"{{{name}}}", value[:_MOST_SHOWN].lstrip("-").replace("\0", ""))
-    return word
+        await notify("cron", self.settings(), result, self.environ, self.resolve)

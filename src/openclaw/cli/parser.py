@@ -149,6 +149,7 @@ COMMANDS: Final = {
     "memory": "show, search and clear the agent's memory",
     "models": "list models, see which is used, download weights",
     "page": "open the gateway's page in a browser",
+    "questions": "list and answer questions that wait for you",
     "secrets": "store secrets, and check that every reference resolves",
     "sessions": "list, read and delete stored conversations",
     "skills": "list, add and remove skills",

@@ -383,6 +383,9 @@ def _notify(value: Any) -> Any:
     return value
 
 
+Notify = Annotated[Texts, BeforeValidator(_notify), AlsoAs({"const": "desktop"})]
+
+
 class CronConfig(Section):
     """Schedules, which the gateway runs; see `openclaw cron`."""
 
@@ -392,8 +395,21 @@ class CronConfig(Section):
     """Run the schedules."""
     missed: Literal["run", "skip"] = "run"
     """If runs were missed because no gateway was running: `run` the last one late, or `skip` them."""
-    notify: Annotated[Texts, BeforeValidator(_notify), AlsoAs({"const": "desktop"})] = ()
+    notify: Notify = ()
     """Where to send each result: `"desktop"`, or a command with its arguments. The command gets JSON on its input: `id`, `session`, `outcome`, `text`; in its arguments, `{id}`, `{outcome}` and `{text}` stand for them."""
+    webhook: NonEmptyText | None = None
+    """An address to post the same JSON to."""
+    webhook_token: Text | None = Field(default=None, repr=False)
+    """The webhook's bearer token, preferably a `secret://` reference."""
+
+
+class QuestionsConfig(Section):
+    """Questions that wait because nobody could be asked; see `openclaw questions`."""
+
+    expire_ms: Annotated[int, Field(gt=0, le=366 * 24 * 3_600_000)] = 7 * 24 * 3_600_000
+    """Milliseconds until a question that nobody answers expires, and an allowed call that wasn't made."""
+    notify: Notify = ()
+    """How to tell you about a new question: `"desktop"`, or a command with its arguments. The command gets JSON on its input: `id`, `session`, `text`, `answer` (the command that answers it); in its arguments, `{id}`, `{text}` and so on stand for them."""
     webhook: NonEmptyText | None = None
     """An address to post the same JSON to."""
     webhook_token: Text | None = Field(default=None, repr=False)
@@ -432,8 +448,8 @@ class SkillsConfig(Section):
 class HookConfig(Section):
     """A command to run on an event, with JSON on its stdin."""
 
-    on: Literal["before_tool", "after_tool", "session_start", "turn_end"]
-    """The event. With `before_tool`, any exit code but 0 refuses the call, and the command's output is the reason."""
+    on: Literal["before_tool", "after_tool", "session_start", "turn_end", "question"]
+    """The event; `question` is one that waits because nobody could be asked. With `before_tool`, any exit code but 0 refuses the call, and the command's output is the reason."""
     command: Annotated[Texts, AfterValidator(_hook_command)]
     """The program, as a name or absolute path, and its arguments. It runs in the workspace, without a shell."""
     tools: Texts = ()
@@ -499,6 +515,7 @@ class Config(Section):
     mcp_server: OrderServerConfig = OrderServerConfig()
     logging: LoggingConfig = LoggingConfig()
     cron: CronConfig = CronConfig()
+    questions: QuestionsConfig = QuestionsConfig()
     skills: SkillsConfig = SkillsConfig()
     hooks: HooksConfig = HooksConfig()
     telemetry: TelemetryConfig = TelemetryConfig()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from openclaw.agent.notify import notify
 from openclaw.agent.port import MessageContext, named_agent
 from openclaw.agent.schedules import JobFile
 from openclaw.agent.tools.memory import Memory, memory_tools
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from openclaw.agent.service import AgentService, TurnSetup
+    from openclaw.agent.toolpath.hooks import Hooks
     from openclaw.agent.toolpath.toolbox import Toolbox
     from openclaw.config.agent_schema import SamplingConfig
     from openclaw.embedded.local_models import LocalModels
@@ -40,8 +42,10 @@ if TYPE_CHECKING:
     from openclaw.models.build import LocalBuilder, SearchMode
     from openclaw.models.fallback import FallbackModels, ModelFactory
     from openclaw.sessions.store import SessionStore
+    from openclaw.sessions.waiting_questions import WaitingQuestion
 
 _CLOSING_SECONDS = 5.0
+_ANNOUNCE_SECONDS = 10.0  # the turn's answer waits for it
 
 
 class ConfigGeneration:
@@ -199,6 +203,7 @@ class ConfigGeneration:
             return self.tool_path(agent, mcp_tools, workspace=context.workspace, session=session)
 
         place = context.workspace or self.host.workspace(agent)
+        hooks = hooks_of(self.host, place)
         return TurnSetup(
             agent,
             tools,
@@ -206,7 +211,31 @@ class ConfigGeneration:
             time_zone(agent, self.host.environ),
             partial(Checkpoints(self.host.paths.undo).undo, agent.id),
             partial(self._notes, agent, place, guest=guest),
-            hooks_of(self.host, place),
+            hooks,
+            self.host.config.questions.expire_ms,
+            partial(self._announce, hooks),
+        )
+
+    async def _announce(self, hooks: "Hooks | None", waiting: "WaitingQuestion") -> None:
+        """Tell the user that a question waits."""
+        place, question = waiting.place, waiting.question
+        if hooks is not None:
+            facts = {"agent": place.agent, "session": place.session, "turn": place.turn}
+            shown = {"id": waiting.id, "text": question.title, "body": question.body}
+            await hooks.fire("question", **facts, **shown)
+        news = {
+            "id": waiting.id,
+            "session": place.session,
+            "text": question.title,
+            "answer": f"openclaw questions answer {waiting.id}",
+        }
+        await notify(
+            "questions",
+            self.host.config.questions,
+            news,
+            self.host.environ,
+            self.secrets.resolve_text,
+            seconds=_ANNOUNCE_SECONDS,
         )
 
     def _subordinate(self, agent: EffectiveAgent, giver: EffectiveAgent) -> EffectiveAgent:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from openclaw.core.tools import JsonObject
+from openclaw.sessions import waiting_questions
 from openclaw.sessions.liveness import is_gone, own_mark
 from openclaw.sessions.records import Document, EntryKind, SessionInfo, Turn
 from openclaw.sessions.store import SessionStore
@@ -129,8 +130,11 @@ async def forget_order(store: SessionStore, id: str, now_ms: int) -> None:
 
 
 async def delete_session(store: SessionStore, session: SessionInfo, now_ms: int) -> None:
-    """Remove a session and its tasks; `Busy` while a turn runs."""
+    """Remove a session with its tasks and questions; `Busy` while a turn runs."""
     await store.delete(session.ref)
+    questions = await waiting_questions.list_questions(store, now_ms)
+    asked = [one.id for one in questions if one.place.is_in(session.ref)]
+    await waiting_questions.remove_questions(store, asked, now_ms)
     found = [_task(one) for one in await store.documents(_TASK, limit=_MOST)]
     ids = [
         one.id for one in found if one.session == session.key and one.agent in ("", session.agent)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.errors import NotFound, UserFacing
 from openclaw.core.questions import AskedCall, Question
 from openclaw.core.tools import JsonObject
 from openclaw.sessions.records import Document, SessionRef
@@ -41,12 +41,17 @@ class AskedIn:
     def is_in(self, session: SessionRef) -> bool:
         return self.session_id == session.id
 
+    @property
+    def carries_on(self) -> bool:
+        """Whether a gateway carries on once it is answered: nobody sends the next message."""
+        return self.origin == "cron"
+
 
 @dataclass(frozen=True, slots=True)
 class WaitingQuestion:
     """A stored question. `used` are digests of allowed calls that were made since.
 
-    `told` says that the agent knows the answer. `owner` may see and answer it.
+    `told` says that the agent knows the answer.
     """
 
     id: str
@@ -54,7 +59,6 @@ class WaitingQuestion:
     place: AskedIn
     created_ms: int
     expires_ms: int
-    owner: str = ""
     state: State = "open"
     reason: str = ""
     answered_ms: int | None = None
@@ -113,7 +117,6 @@ def _data(waiting: WaitingQuestion) -> dict[str, Any]:
         "place": asdict(waiting.place),
         "created_ms": waiting.created_ms,
         "expires_ms": waiting.expires_ms,
-        "owner": waiting.owner,
         "state": waiting.state,
         "reason": waiting.reason,
         "answered_ms": waiting.answered_ms,
@@ -132,7 +135,6 @@ def _waiting(document: Document) -> WaitingQuestion:
         AskedIn(**data["place"]),
         data["created_ms"],
         data["expires_ms"],
-        data["owner"],
         data["state"],
         data["reason"],
         data["answered_ms"],
@@ -186,10 +188,14 @@ async def answer_question(
 
     def answered(before: WaitingQuestion) -> WaitingQuestion:
         if before.state != "open":
-            raise InvalidRequest(f"question '{waiting.id}' has already been answered")
+            raise already_answered(before)
         return replace(before, state=state, reason=reason, answered_ms=now_ms)
 
     return await _change(store, waiting, answered)
+
+
+def already_answered(waiting: WaitingQuestion) -> UserFacing:
+    return UserFacing(f"question '{waiting.id}' has already been answered: {waiting.state}")
 
 
 async def mark_told(store: SessionStore, waiting: WaitingQuestion) -> WaitingQuestion:

@@ -8,10 +8,11 @@ import pytest
 from tests.support.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config
 
 from openclaw.agent.port import MessageContext, Reply, TurnListener
-from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.errors import InvalidRequest, NotFound, UserFacing
 from openclaw.core.questions import ONCE, Answer, Question
 from openclaw.policy.decide import Rules
 from openclaw.sessions import waiting_questions
+from openclaw.sessions.task_records import delete_session
 from openclaw.sessions.waiting_questions import WaitingQuestion
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
@@ -66,7 +67,7 @@ async def test_the_answer_says_what_is_needed_and_how_to_allow_it() -> None:
     assert "was not made yet" in reply.text
     assert "They say" not in reply.text
     assert "Waiting for your answer: Send mail to ann?" in reply.text
-    assert f"`openclaw questions answer {question.id} yes`" in reply.text
+    assert f"`openclaw questions answer {question.id}`" in reply.text
     assert reply.questions == (question.id,)
     assert question.question.body == "to: ann"
 
@@ -139,11 +140,19 @@ async def test_the_first_answer_counts_and_an_old_question_is_gone() -> None:
     async with kit_with(send("ann"), DONE) as (kit, _):
         reply = await say(kit)
         await answer(kit, reply, allow=False)
-        with pytest.raises(InvalidRequest, match="already been answered"):
+        with pytest.raises(UserFacing, match="already been answered"):
             await answer(kit, reply, allow=True)
         later = kit.service.clock.now_ms() + waiting_questions.EXPIRE_MS + 1
         with pytest.raises(NotFound, match="has expired"):
             await waiting_questions.find_question(kit.store, reply.questions[0], later)
+
+
+async def test_a_deleted_session_has_no_questions() -> None:
+    async with kit_with(send("ann"), DONE) as (kit, _):
+        await say(kit)
+        (session,) = await kit.store.find_sessions("s")
+        await delete_session(kit.store, session, kit.service.clock.now_ms())
+        assert await waiting(kit) == []
 
 
 async def test_another_session_has_questions_of_its_own() -> None:

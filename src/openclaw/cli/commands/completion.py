@@ -18,9 +18,11 @@ from openclaw.cli import parser as parsers
 from openclaw.cli.commands.sessions import open_named_store
 from openclaw.cli.environment import Environment
 from openclaw.config.merge import effective_agents
+from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OpenClawError
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.sessions.open import is_address
+from openclaw.sessions.waiting_questions import open_questions
 
 # The scripts pass the words up to the cursor, and get one possible next word per line.
 _BETWEEN = "\x1f"
@@ -129,6 +131,8 @@ def _values(
         what = "agents"
     elif action.metavar == "KEY" and (command == "sessions" or option is not None):
         what = "sessions"
+    elif command == "questions":
+        what = "questions"
     elif (command, name, len(previous)) == ("mcp", "call", 1) and option is None:
         what = "tools"
     elif command == "mcp" and name != "add" and action.metavar in ("SERVER", "NAME", "TOOL"):
@@ -143,8 +147,8 @@ def _names(env: Environment, what: str, previous: Sequence[str]) -> Sequence[str
         loaded = env.read_config()
         env.hide(loaded.credentials)
         agents = effective_agents(loaded.config)
-        if what == "sessions":
-            return _sessions(env, loaded.config.sessions.store)
+        if what in ("sessions", "questions"):
+            return _stored(env, loaded.config.sessions.store, what)
         if what == "tools":  # as the server declared them when it last ran
             known = PinStore(env.paths.pins).load()
             name = previous[0]
@@ -156,12 +160,16 @@ def _names(env: Environment, what: str, previous: Sequence[str]) -> Sequence[str
     return list(agents if what == "agents" else {n for a in agents.values() for n in a.servers})
 
 
-def _sessions(env: Environment, where: str) -> Sequence[str]:
+def _stored(env: Environment, where: str, what: str) -> Sequence[str]:
     """The most recent ones. A database server is not queried: it may be slow or unreachable."""
 
-    async def keys() -> Sequence[str]:
+    async def names() -> Sequence[str]:
         async with open_named_store(None, env) as store:
-            page = None if store is None else await store.list_sessions(limit=_MOST_SESSIONS)
-        return [info.key for info in page.sessions] if page else ()
+            if store is None:
+                return ()
+            if what == "questions":
+                return [one.id for one in await open_questions(store, SystemClock().now_ms())]
+            page = await store.list_sessions(limit=_MOST_SESSIONS)
+            return [info.key for info in page.sessions]
 
-    return () if is_address(where) else anyio.run(keys)
+    return () if is_address(where) else anyio.run(names)
