@@ -23,6 +23,7 @@ from openclaw.config.show import waiting_changes
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, OperatorFacing, describe
 from openclaw.core.events import Emit, Notice
+from openclaw.gateway.answered_questions import AnsweredQuestions
 from openclaw.gateway.gateway import Gateway, GatewayBackend, ReloadReport
 from openclaw.gateway.listening import bind_addresses, listen, shown_url
 from openclaw.gateway.lock import GatewayInfo, Publish
@@ -111,6 +112,11 @@ async def _run(
             daemon.resolve,
         )
         gateway.serving.start_soon(scheduler.run, name="schedules")
+        answered = AnsweredQuestions(
+            backend.store, lambda context: gateway.answer(context, NO_LISTENER), daemon.clock
+        )
+        gateway.answered = answered
+        gateway.serving.start_soon(answered.run, name="answered questions")
         daemon.notifier.ready(gateway.url)
         logger.info("the gateway is ready at %s", gateway.url)
         daemon.on_ready(gateway)

@@ -27,6 +27,7 @@ from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import Busy, Cancelled, OperatorFacing
 from openclaw.core.events import Event, Notice, TurnFinished, TurnStarted, Usage
 from openclaw.core.tools import ToolSpec
+from openclaw.gateway.answered_questions import AnsweredQuestions
 from openclaw.gateway.auth import grant_of
 from openclaw.gateway.event_streams import EventFeed, TurnFeeds, TurnKey
 from openclaw.gateway.metrics import Metrics
@@ -184,6 +185,7 @@ class Gateway:
     metrics: Metrics = field(default_factory=Metrics)
     turns: Turns = field(init=False)
     questions: PendingQuestions = field(init=False)
+    answered: AnsweredQuestions | None = None
     scopes: set[str] = field(default_factory=set[str])
     opened: GatewayBackend | None = None
     serving: TaskGroup | None = None
@@ -229,6 +231,7 @@ class Gateway:
     def stop(self) -> None:
         """Accept no more orders, and end the streams of watchers."""
         self.stopping = True
+        self.questions.leave_all()
         self.all_events.close()
 
     async def answer(self, context: MessageContext, listener: TurnListener) -> Reply:

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from openclaw.gateway import auth
-from openclaw.gateway.api import control, routes, views
+from openclaw.gateway.api import control, questions, routes, views
 from openclaw.gateway.api.openapi import OPERATIONS, document
 from openclaw.gateway.gateway import Gateway
 from openclaw.gateway.openai import endpoints
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[..., Awaitable[Any]]
 # The modules with our API's routes; `OPERATIONS` only has routes of imported modules.
-API = (control, page, routes, views)
+API = (control, page, questions, routes, views)
 _ANY = ""  # all methods; the handler itself refuses those it doesn't support
 
 

@@ -45,6 +45,9 @@ class PendingQuestions:
     def __init__(self) -> None:
         self._pending: dict[str, _Pending] = {}
 
+    def asks(self, id: str) -> bool:
+        return id in self._pending
+
     def answer(self, id: str, action: str, answer: Answer) -> None:
         """Answer a question with a choice or, if `answer` names none, with MCP's `action`."""
         pending = self._pending.pop(id, None)
@@ -59,6 +62,11 @@ class PendingQuestions:
             said = pending.question.plain(action == ACCEPT)
             pending.answer = Answer(said.choice, answer.reason)
         pending.answered.set()
+
+    def leave_all(self) -> None:
+        """Let nobody wait any longer here: questions about calls are stored instead."""
+        for id in list(self._pending):
+            self.answer(id, WAIT if self._pending[id].question.form is None else DECLINE, NOBODY)
 
     async def put(self, tell: Tell, question: Question) -> Answer:
         """Ask, and wait for as long as the user needs."""

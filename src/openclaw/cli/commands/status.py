@@ -24,6 +24,7 @@ from openclaw.gateway.api.views import server_row
 from openclaw.gateway.lock import GatewayInfo, running_gateway
 from openclaw.runtime.gateway_client import GatewayClient
 from openclaw.sessions.task_records import current_tasks
+from openclaw.sessions.waiting_questions import open_questions
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
@@ -134,15 +135,18 @@ async def _sessions(env: Environment) -> Json | None:
     try:
         async with open_named_store(None, env) as store:
             if store is None:
-                return {"count": 0, "lastAt": None, "tasks": {}}
+                return {"count": 0, "lastAt": None, "tasks": {}, "questions": 0}
             count = await store.count_sessions()
             page = await store.list_sessions(limit=1)
-            tasks = await current_tasks(store, SystemClock().now_ms(), _TASKS)
+            now = SystemClock().now_ms()
+            tasks = await current_tasks(store, now, _TASKS)
+            questions = await open_questions(store, now)
     except errors.OpenClawError as error:
         return {"count": None, "lastAt": None, "error": errors.describe(error)}
     last = page.sessions[0].updated_ms if page.sessions else None
     states = Counter(task.status for task in tasks if task.open)
-    return {"count": count, "lastAt": last, "tasks": dict(states)}
+    waiting = len(questions)
+    return {"count": count, "lastAt": last, "tasks": dict(states), "questions": waiting}
 
 
 def _configured(env: Environment) -> list[Json]:
@@ -251,6 +255,8 @@ def _entries(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if tasks := sessions.get("tasks"):
             working, asking = tasks.get("working", 0), tasks.get("input_required", 0)
             yield "tasks", f"{working} working, {asking} waiting for an answer"
+        if waiting := sessions.get("questions"):
+            yield "questions", f"{waiting} waiting for your answer: openclaw questions"
     if not facts["servers"]:
         yield "MCP servers", "none"
 

@@ -156,6 +156,11 @@ class QuestionAnswer(_RequestBody):
     reason: str | None = Field(
         default=None, max_length=2000, description="why not, for the agent to read"
     )
+    continues: bool = Field(
+        default=False,
+        alias="continue",
+        description="of a waiting question: carry on in its session now",
+    )
 
 
 class ConfigChange(_RequestBody):

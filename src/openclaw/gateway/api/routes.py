@@ -18,7 +18,6 @@ from openclaw.agent.port import NO_LISTENER, AgentSettings, MessageContext
 from openclaw.core.clock import random_id
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import Busy, InvalidRequest, NotFound, OpenClawError, http_status
-from openclaw.core.questions import Answer
 from openclaw.gateway.api import openapi
 from openclaw.gateway.api.openapi import Count, Json, Message, operation, validated
 from openclaw.gateway.api.views import check_scope
@@ -262,14 +261,6 @@ def _check_inside(path: Path, directory: Path, field: str) -> None:
         raise InvalidRequest(
             "is not a file of an order", field=field, hint="send the content as data instead"
         )
-
-
-@operation("POST /api/questions/{id}", ALL, {"answered": str})
-async def answer_question(gateway: Gateway, id: str, body: openapi.QuestionAnswer) -> Json:
-    """Answer a question event of a turn's stream."""
-    answer = Answer(body.choice or "", body.reason or "", body.content)
-    gateway.questions.answer(id, body.action, answer)
-    return {"answered": id}
 
 
 @operation("GET /api/turns", ALL, {"turns": list[Json]})

@@ -23,6 +23,7 @@ from openclaw.mcp_client.bridge import prompts
 from openclaw.sessions import task_records
 from openclaw.sessions.records import SessionInfo, header_json
 from openclaw.sessions.usage import KEPT_DAYS, UsageLedger, row_json, spent_json, total
+from openclaw.sessions.waiting_questions import open_questions
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ async def status(gateway: Gateway, request: Request) -> Json:
         "config": str(gateway.config_path),
         "reloadError": gateway.last_reload_error,
         "turns": len(gateway.turns.running),
+        "questions": len(await open_questions(gateway.backend.store, gateway.clock.now_ms())),
         "lastSessionAt": page.sessions[0].updated_ms if page.sessions else None,
         "servers": await server_rows(gateway),
         "scopes": sorted(grant.scopes) if grant is not None else [],
@@ -253,6 +255,9 @@ def gauges(gateway: Gateway) -> list[Family]:
         ("start_time_seconds", "When the gateway was started.", {(): gateway.started / 1000}),
         ("turns_running", "Turns that run now.", {(): len(gateway.turns.running)}),
     ]
+    if gateway.answered is not None:
+        waiting = {(): gateway.answered.waiting}
+        found.append(("questions_waiting", "Questions that wait for an answer.", waiting))
     if gateway.opened is not None:
         servers = gateway.opened.servers.status()
         ready = {_server(one): one.snapshot.state.value == "ready" for one in servers}

@@ -52,7 +52,7 @@ def test_what_would_run_is_listed_once_for_all_agents_that_share_it(tmp_path: Pa
         ("time", ["a", "b"], "stdio", "not running"),
     ]
     assert facts["gateway"] == {"running": False}
-    assert facts["sessions"] == {"count": 0, "lastAt": None, "tasks": {}}
+    assert facts["sessions"] == {"count": 0, "lastAt": None, "tasks": {}, "questions": 0}
     assert facts["config"]["valid"] is True
     assert [entry["agent"] for entry in facts["models"]] == ["a", "b"]
     assert not (tmp_path / "state" / "sessions.db").exists()

@@ -19,7 +19,7 @@ PIN_NAMES = next(one.body for one in OPERATIONS if one.handler.__name__ == "acce
         (Message, {"media": "x"}, "media: has to be a list"),
         (Message, {"media": ["x"]}, "media[0]: has to be an object"),
         (Message, {"media": [{"data": "eA=="}]}, "media[0].mimeType: is missing"),
-        (QuestionAnswer, {"action": "maybe"}, "action: has to be one of 'accept', 'decline' or"),
+        (QuestionAnswer, {"action": "maybe"}, "action: has to be one of 'accept', 'decline', "),
         (QuestionAnswer, {"action": "accept", "content": []}, "content: has to be an object"),
         (PIN_NAMES, {"names": [1]}, "names[0]: has to be a string"),
     ],
