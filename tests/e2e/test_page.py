@@ -866,7 +866,7 @@ async def test_a_tool_that_needs_permission_is_asked_about(site: Site, page: Pag
         await page.get_by_role("textbox", name="Message").fill("with permission")
         await page.keyboard.press("Enter")
         question = page.get_by_role("form", name="Question").last
-        await expect(question).to_contain_text("The agent wants to use")
+        await expect(question).to_contain_text("a.txt?")
         await expect(question.get_by_role("button", name="No", exact=True)).to_be_enabled()
         if key == "Enter":
             await question.get_by_label("Reason for refusing").fill("use another file")

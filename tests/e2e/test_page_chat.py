@@ -284,7 +284,27 @@ async def test_the_tab_and_a_notification_say_that_an_answer_is_needed(
         await send(page, "with permission")
         await expect(page).to_have_title(re.compile("Answer needed"))
         (told,) = await page.evaluate("window.told")
-        assert told.startswith("OpenClaw needs your answer: The agent wants to use")
+        assert told.startswith("OpenClaw needs your answer: Write a.txt?")
+
+
+async def test_a_question_that_waits_is_answered_on_the_page_and_its_chat_goes_on(
+    page: Page,
+) -> None:
+    at, headers = page.url.partition("#")[0], {"authorization": f"Bearer {TOKEN}"}
+    order = {"text": "with permission", "stream": False, "sessionKey": "elsewhere"}
+    await page.request.post(f"{at}api/messages", data=order, headers=headers)
+    link = page.get_by_role("link", name="Questions")
+    await expect(link).to_contain_text("1 waiting for your answer")
+    await link.click()
+    question = page.get_by_role("form", name="Question")
+    await expect(question).to_contain_text("Write a.txt?")
+    await expect(question.locator("pre")).to_contain_text("path: a.txt")
+    await page.get_by_role("link", name="Chat of question").click()
+    await expect(page.locator(".conversation")).to_contain_text("Waiting for your answer")
+    await question.get_by_role("button", name="Allow once").click()
+    await expect(page.locator(".message.agent").last).to_contain_text("You allowed it, once")
+    await expect(question).to_have_count(0)
+    await expect(link).not_to_contain_text("waiting")
 
 
 async def test_an_answered_question_collapses_and_shows_the_call_on_demand(page: Page) -> None:

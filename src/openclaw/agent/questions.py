@@ -150,6 +150,11 @@ def waiting_line(waiting: WaitingQuestion) -> str:
     )
 
 
+def answer_line(answered: WaitingQuestion) -> str:
+    said = "You allowed it, once" if answered.state == "allowed" else "You did not allow it"
+    return f"{answered.question.title} {said}{answered.reason and f': {answered.reason}'}"
+
+
 def answer_note(answered: WaitingQuestion) -> str:
     """What the agent reads about an answer."""
     calls = [

@@ -20,6 +20,7 @@ from openclaw.agent.questions import (
     CONTINUES,
     Announce,
     TurnQuestions,
+    answer_line,
     answer_note,
     waiting_line,
 )
@@ -208,7 +209,7 @@ class _Turn:
         await questions.load()
         answered = questions.untold
         opening = [transcript.result_entry(item) for item in await self._client_results()]
-        opening += [transcript.note_entry(answer_note(one)) for one in answered]
+        opening += [transcript.note_entry(answer_note(one), answer_line(one)) for one in answered]
         if context.origin == CONTINUES and not opening:
             raise InvalidRequest("this session has no new answer to continue with")
         if context.text or context.media or not opening:
@@ -231,6 +232,8 @@ class _Turn:
         self._id = turn
         await questions.mark_told(answered)
         self.emit(events.TurnStarted(lane.session.key, setup.agent.id, turn))
+        for one in answered:
+            self.emit(events.Notice("info", answer_line(one)))
         budget, ask = self.budget, self.listener.ask
         runner = ToolCallRunner(
             turn=turn,

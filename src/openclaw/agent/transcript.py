@@ -213,8 +213,9 @@ def intent_entry(intent: Intent | None) -> NewEntry:
     )
 
 
-def note_entry(text: str) -> NewEntry:
-    return NewEntry(EntryKind.NOTICE, {NOTE: text})
+def note_entry(text: str, shown: str) -> NewEntry:
+    """Tells the model something; the user is `shown` a line instead."""
+    return NewEntry(EntryKind.NOTICE, {NOTE: text}, shown)
 
 
 def resumed_entry(reason: str) -> NewEntry:

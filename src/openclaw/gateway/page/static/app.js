@@ -12,13 +12,14 @@ import { TROUBLED, ServersView } from "./servers.js";
 import { SessionList } from "./sessions.js";
 import { SettingsView } from "./settings.js";
 import { UsageView } from "./usage.js";
+import { QuestionsView, WaitingQuestions } from "./waiting.js";
 import { count, plainTitle } from "./words.js";
 
 const CONNECTION = { live: "Connected", lost: "Connection lost; trying again", off: "Not connected" };
 const THEMES = { auto: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
 
-const VIEWS = { servers: "MCP servers", jobs: "Jobs and tasks", usage: "Usage", settings: "Settings", logs: "Logs" };
-const ICONS = { servers: "servers", jobs: "clock", usage: "usage", settings: "settings", logs: "logs" };
+const VIEWS = { questions: "Questions", servers: "MCP servers", jobs: "Jobs and tasks", usage: "Usage", settings: "Settings", logs: "Logs" };
+const ICONS = { questions: "alert", servers: "servers", jobs: "clock", usage: "usage", settings: "settings", logs: "logs" };
 const SMALL = window.matchMedia("(max-width: 800px)");
 
 class App {
@@ -82,6 +83,7 @@ class App {
   #leave(why = "") {
     this.inside = false;
     this.events.stop();
+    this.waitingQuestions.stop();
     this.view?.hide?.();
     this.view = null;
     logOut();
@@ -95,8 +97,11 @@ class App {
     this.inside = true;
     this.sessions = new SessionList(this);
     this.chat = new ChatView(this);
+    this.waitingQuestions = new WaitingQuestions(() => this.#questionsChanged());
+    Conversation.questions = this.admin ? this.waitingQuestions : null;
     this.views = {
       chat: this.chat,
+      ...(this.admin ? { questions: new QuestionsView(this) } : {}),
       servers: new ServersView(this),
       jobs: new JobsView(this),
       usage: new UsageView(this),
@@ -106,6 +111,7 @@ class App {
     this.main = h("main", { id: "main", tabIndex: -1 });
     this.#draw(this.#shell());
     this.#listen();
+    if (this.admin) this.waitingQuestions.start();
     this.sessions.refresh(0);
     this.#route();
     this.chat.focus();
@@ -116,6 +122,8 @@ class App {
     this.nav = Object.fromEntries(Object.keys(VIEWS).filter((name) => name in this.views).map((name) => [name, navLink(name)]));
     this.broken = h("span", { className: "count", hidden: true });
     this.nav.servers.append(this.broken);
+    this.unanswered = h("span", { className: "count", hidden: true });
+    this.nav.questions?.append(this.unanswered);
     this.theme = iconButton("auto", "", () => this.#theme(window.openclawTheme.next()));
     this.#theme(window.openclawTheme.current());
     this.side = h(
@@ -210,7 +218,7 @@ class App {
 
   /** The tab's title: whether an answer is needed, then what is shown. */
   titleChanged() {
-    const waiting = this.chat?.waiting.length;
+    const waiting = this.chat?.waiting.length || this.waitingQuestions?.list.length;
     const name = Object.keys(this.views).find((one) => this.views[one] === this.view);
     const shown = name === "chat" ? this.chat.current?.title && plainTitle(this.chat.current.title) : VIEWS[name];
     document.title = [waiting ? "❗ Answer needed" : null, shown, "OpenClaw"].filter(Boolean).join(" · ");
@@ -218,18 +226,17 @@ class App {
 
   /** A question appeared or was answered: show that wherever the person may be looking. */
   waitingChanged() {
-    const { waiting } = this.chat;
+    const asked = this.chat.waiting.map((one) => ({ id: one.waiting.question.id, text: one.waiting.question.text, agent: one.agent, key: one.key }));
+    asked.push(...this.waitingQuestions.list.map((one) => ({ id: one.id, text: one.title, agent: one.agent, key: one.sessionKey })));
     this.titleChanged();
     this.sessions.mark();
-    const asked = waiting.map((one) => one.waiting.question.id);
-    const fresh = asked.filter((id) => !this.announced.has(id));
-    this.announced = new Set(asked);
+    const fresh = asked.filter((one) => !this.announced.has(one.id));
+    this.announced = new Set(asked.map((one) => one.id));
     if (!fresh.length || !document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
-    const one = waiting.find((other) => other.waiting.question.id === fresh[0]);
-    const note = new Notification("OpenClaw needs your answer", { body: one.waiting.question.text, tag: "openclaw-question", icon: "icon.svg" });
+    const note = new Notification("OpenClaw needs your answer", { body: fresh[0].text, tag: "openclaw-question", icon: "icon.svg" });
     note.onclick = () => {
       window.focus();
-      this.show(["chat", one.agent, one.key]);
+      this.show(["chat", fresh[0].agent, fresh[0].key]);
       note.close();
     };
   }
@@ -290,6 +297,15 @@ class App {
     } catch {
       // Keep the ones known before.
     }
+  }
+
+  #questionsChanged() {
+    const { length } = this.waitingQuestions.list;
+    this.unanswered.hidden = length === 0;
+    this.unanswered.replaceChildren(String(length), h("span", { className: "unseen" }, " waiting for your answer"));
+    this.views.questions.draw();
+    this.chat.questionsChanged();
+    this.waitingChanged();
   }
 
   /** Show in the navigation how many servers need attention. */

@@ -181,6 +181,11 @@ export class ChatView {
     if (this.current.isEmpty && this.current.id === null) this.scroller.replaceChildren(this.#welcome());
   }
 
+  /** Other questions wait for an answer. */
+  questionsChanged() {
+    for (const one of this.open.values()) one.waitingChanged();
+  }
+
   /** The gateway is back: show what was missed. */
   async recover() {
     await Promise.allSettled([...this.open.values()].map((one) => one.recover()));

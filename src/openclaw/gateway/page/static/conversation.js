@@ -6,6 +6,7 @@ import { announce, copyButton, h, iconButton } from "./dom.js";
 import { StreamedText, Thinking, ToolCall, answerFoot, handedMedia, keptMedia, mediaNode, note, userMessage } from "./pieces.js";
 import { planNode } from "./plan.js";
 import { Question, approvalNode, questionNode } from "./questions.js";
+import { WaitingBox } from "./waiting.js";
 import { nameOf } from "./words.js";
 
 const MOST_ASKED = 10_000; // characters of a server's question that the gateway passes on
@@ -60,7 +61,8 @@ export class Conversation extends EventTarget {
     this.mediaPath = (digest) => path(["sessions", this.id ?? this.key, "media", digest], { agent: this.agent });
     this.log = h("div", { className: "log", role: "log", "aria-label": "Conversation" });
     this.earlier = h("button", { type: "button", className: "button small earlier", hidden: true, onclick: () => this.#loadEarlier() }, "Show earlier messages");
-    this.element = h("div", { className: "conversation" }, h("h2", { className: "unseen" }, "Conversation"), this.earlier, this.log);
+    this.waitingBox = new WaitingBox(() => Conversation.questions?.look());
+    this.element = h("div", { className: "conversation" }, h("h2", { className: "unseen" }, "Conversation"), this.earlier, this.log, this.waitingBox.element);
     this.first = 1;
     this.last = 0;
     this.calls = new Map(); // of turns that another client runs
@@ -101,7 +103,14 @@ export class Conversation extends EventTarget {
     this.title = session.title;
     if (running !== null) this.live.set(running, "followed");
     this.#take(entries);
+    this.waitingChanged();
     if (running !== null) this.#follow(running);
+  }
+
+  /** Show the questions of this conversation that wait for an answer. */
+  waitingChanged() {
+    this.waitingBox.show(Conversation.questions?.of(this.agent, this.key) ?? []);
+    this.grew();
   }
 
   /** Fetch new entries from other clients of this session. */
@@ -352,6 +361,8 @@ export class Conversation extends EventTarget {
 
 /** Whether this page's token may answer questions. */
 Conversation.mayAnswer = true;
+/** The questions that wait, of all conversations. */
+Conversation.questions = null;
 
 /** Draws the events of one turn. */
 class Turn {
@@ -448,7 +459,7 @@ class Turn {
   }
 
   on_tool_finished({ callId, name, result, durationMs }) {
-    if (!this.calls.has(callId)) this.on_tool_started({ callId, name, label: this.records.get(callId)?.question.label ?? name, arguments: {} });
+    if (!this.calls.has(callId)) this.on_tool_started({ callId, name, label: this.records.get(callId)?.question.calls[0]?.label ?? name, arguments: {} });
     this.calls.get(callId).finish(result, durationMs, this.conversation.where);
   }
 
@@ -487,6 +498,7 @@ class Turn {
     if (outcome === "limit") this.#put(note("This turn reached one of its limits.", "warning"));
     this.usage = usage;
     announce("The answer is complete");
+    Conversation.questions?.look();
   }
 
   /** The text being written is complete; `text` is its content, if known. */

@@ -7,7 +7,7 @@ import { anchor } from "./markdown.js";
 /** A click this soon was meant for what was there before. In milliseconds. */
 const TOO_SOON = 300;
 const MARKS = { "+ ": "added", "- ": "removed" };
-const CLOSED = { answered: "Answered", expired: "Nobody answered in time", cancelled: "No longer needed" };
+const CLOSED = { answered: "Answered", cancelled: "No longer needed" };
 
 /** One question, in the conversation, until it is answered or its time is up. */
 export class Question {
@@ -110,9 +110,7 @@ export class Question {
   }
 
   #asks() {
-    const { kind, server, text, name, label } = this.question;
-    // Our own tools are shown by name; other tools by name and label.
-    if (kind === "permission" && label?.toLowerCase() === name) return [`The agent wants to use ${label}`];
+    const { kind, server, text } = this.question;
     return kind === "permission" ? [text] : [h("strong", {}, `The MCP server ${server} asks: `), text];
   }
 
@@ -130,7 +128,9 @@ export class Question {
     this.said = words;
     this.allows = answer.action === "accept";
     try {
-      await call("POST", path(["questions", this.question.id]), answer);
+      await call("POST", path(["questions", this.question.id]), { ...answer, continue: this.question.continues });
+      if (this.question.continues) this.close("answered"); // no event says so
+      this.question.onanswered?.();
     } catch (error) {
       this.said = undefined;
       this.allows = undefined;
