@@ -207,13 +207,7 @@ class _Turn:
             self.service.store, lane.session, self.service.clock, setup.questions_expire_ms
         )
         await questions.load()
-        answered = questions.untold
-        opening = [transcript.result_entry(item) for item in await self._client_results()]
-        opening += [transcript.note_entry(answer_note(one), answer_line(one)) for one in answered]
-        if context.origin == CONTINUES and not opening:
-            raise InvalidRequest("this session has no new answer to continue with")
-        if context.text or context.media or not opening:
-            opening.append(transcript.user_entry(message, context.origin, context.workspace))
+        opening = await self._opening(message, questions)
         wanted = context.idempotency_key
         resumed = False
         try:
@@ -230,10 +224,9 @@ class _Turn:
             await self._resume(found)
             turn = wanted
         self._id = turn
-        await questions.mark_told(answered)
         self.emit(events.TurnStarted(lane.session.key, setup.agent.id, turn))
-        for one in answered:
-            self.emit(events.Notice("info", answer_line(one)))
+        if not resumed:
+            await self._tell_answers(questions)
         budget, ask = self.budget, self.listener.ask
         runner = ToolCallRunner(
             turn=turn,
@@ -259,6 +252,26 @@ class _Turn:
                     await setup.hooks.fire("session_start", **facts, origin=context.origin)
             loop = await self._loop(runner, items)
             return await self._answer(loop, questions)
+
+    async def _opening(self, message: UserItem, questions: TurnQuestions) -> list[NewEntry]:
+        """The turn's first entries: results of the sender's tools, answers, and the message."""
+        context = self.context
+        opening = [transcript.result_entry(item) for item in await self._client_results()]
+        answered = questions.untold
+        opening += [transcript.note_entry(answer_note(one), answer_line(one)) for one in answered]
+        if context.origin == CONTINUES and not opening:
+            wanted = context.idempotency_key
+            if wanted is None or await self._find_turn(wanted) is None:
+                raise InvalidRequest("this session has no new answer to continue with")
+        if context.text or context.media or not opening:
+            opening.append(transcript.user_entry(message, context.origin, context.workspace))
+        return opening
+
+    async def _tell_answers(self, questions: TurnQuestions) -> None:
+        answered = questions.untold
+        await questions.mark_told(answered)
+        for one in answered:
+            self.emit(events.Notice("info", answer_line(one)))
 
     async def _resume(self, lost: Turn) -> None:
         """Continue a turn whose program died.

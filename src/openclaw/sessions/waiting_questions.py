@@ -182,8 +182,8 @@ async def add_question(store: SessionStore, new: WaitingQuestion) -> WaitingQues
 async def answer_question(
     store: SessionStore, waiting: WaitingQuestion, *, allow: bool, reason: str, now_ms: int
 ) -> WaitingQuestion:
-    """Answer an open question; the first answer counts."""
-    reason = reason.strip()[:REASON_CHARS]
+    """Answer an open question; the first answer counts, and only a refusal has a reason."""
+    reason = "" if allow else reason.strip()[:REASON_CHARS]
     state: State = "allowed" if allow else "refused"
 
     def answered(before: WaitingQuestion) -> WaitingQuestion:

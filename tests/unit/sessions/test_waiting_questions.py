@@ -47,7 +47,8 @@ async def test_of_two_answers_at_once_one_counts(store: SessionStore) -> None:
     (stored,) = await waiting_questions.list_questions(store, NOW)
     assert stored.state in ("allowed", "refused")
     assert refused == [f"question '{added.id}' has already been answered: {stored.state}"]
-    assert (stored.reason, stored.answered_ms) == ("no", NOW)
+    assert stored.reason == ("no" if stored.state == "refused" else "")
+    assert stored.answered_ms == NOW
 
 
 async def test_an_allowed_call_is_taken_up_once(store: SessionStore) -> None:
