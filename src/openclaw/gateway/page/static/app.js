@@ -302,7 +302,8 @@ class App {
   #questionsChanged() {
     const { length } = this.waitingQuestions.list;
     this.unanswered.hidden = length === 0;
-    this.unanswered.replaceChildren(String(length), h("span", { className: "unseen" }, " waiting for your answer"));
+    this.unanswered.replaceChildren();
+    if (length) this.unanswered.append(String(length), h("span", { className: "unseen" }, " waiting for your answer"));
     this.views.questions.draw();
     this.chat.questionsChanged();
     this.waitingChanged();
