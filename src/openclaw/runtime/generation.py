@@ -19,8 +19,10 @@ from openclaw.agent.tools.skills import Skills, plugin_skills
 from openclaw.agent.tools.web import engine_of, search_tool
 from openclaw.agent.tools.workspace import Checkpoints
 from openclaw.config.agent_schema import ModelChoice, ToolPolicyConfig
+from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.paths import expand
+from openclaw.config.schema import Config
 from openclaw.core.events import Downloading, Emit
 from openclaw.core.file_names import FileName
 from openclaw.core.tools import ToolSource
@@ -64,6 +66,11 @@ class ConfigGeneration:
         self._factory: ModelFactory | None = None
         self._turns = 0
         self._retired = False
+
+    def update_rules(self, loaded: LoadedConfig) -> None:
+        """Use this configuration, in which only the user's "always" answers are different."""
+        self.host = replace(self.host, loaded=loaded)
+        self.agents = effective_agents(loaded.config)
 
     def prepare(self) -> None:
         """Build now what is otherwise built on first use; raises if that fails."""
@@ -259,6 +266,20 @@ class ConfigGeneration:
             "" if guest else Memory(host.paths.memory / FileName(agent.id)).prompt(),
             _skills(host, agent, place).prompt(),
         ]
+
+
+def only_answers_differ(before: Config, after: Config) -> bool:
+    """Whether nothing is different but what the user answered with "always"."""
+    return before != after and _without_answers(before) == _without_answers(after)
+
+
+def _without_answers(config: Config) -> dict[str, Any]:
+    tree = config.model_dump(by_alias=False)
+    tree["dataflow"]["allow"] = ()
+    agents = tree["agents"]
+    for one in (tree, tree["gateway"], agents["defaults"], *agents["list"]):
+        one["tools"]["approved"] = ()
+    return tree
 
 
 @asynccontextmanager

@@ -28,7 +28,7 @@ from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.sandbox.confinement import Sandbox
 from openclaw.media.stored_files import sweep
 from openclaw.models.provider_check import model_problem
-from openclaw.runtime.generation import ConfigGeneration, embedded_models
+from openclaw.runtime.generation import ConfigGeneration, embedded_models, only_answers_differ
 from openclaw.runtime.host import (
     Host,
     audited,
@@ -186,7 +186,12 @@ class Runtime:
 
         Running turns finish with the one they began with, and only MCP servers whose effective
         configuration changed are restarted. The session store and the audit log stay the same.
+        What the user answered with "always" only updates the rules.
         """
+        if only_answers_differ(self.host.config, loaded.config):
+            self.generation.update_rules(loaded)
+            self._forget_revoked()
+            return
         register_known_secrets(loaded, self.host.environ, self.host.redactor)
         host = replace(self.host, loaded=loaded)
         secrets = open_secrets(loaded.config, host.environ, host.redactor)
@@ -194,13 +199,16 @@ class Runtime:
         generation.prepare()
         servers = generation.servers()
         before, self.generation = self.generation, generation
-        approved = {
-            one.id: [rule for layer in one.tools for rule in layer.approved]
-            for one in generation.agents.values()
-        }
-        host.shares().approvals.hold_to(approved)
+        self._forget_revoked()
         self.manager.apply(servers)
         await before.retire()
+
+    def _forget_revoked(self) -> None:
+        approved = {
+            one.id: [rule for layer in one.tools for rule in layer.approved]
+            for one in self.generation.agents.values()
+        }
+        self.host.shares().approvals.hold_to(approved)
 
     async def resolve_map(self, values: Mapping[str, str]) -> dict[str, Secret]:
         return await self.generation.secrets.resolve_map(values)
