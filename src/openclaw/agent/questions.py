@@ -16,6 +16,7 @@ from openclaw.core.questions import (
     Ask,
     Question,
 )
+from openclaw.policy.question_text import plan_title
 from openclaw.sessions import waiting_questions
 from openclaw.sessions.records import SessionRef
 from openclaw.sessions.store import SessionStore
@@ -133,9 +134,8 @@ def merged(questions: Sequence[Question]) -> Question:
         return questions[0]
     calls = tuple({call.digest: call for one in questions for call in one.calls}.values())
     doubts = tuple(dict.fromkeys(doubt for one in questions for doubt in one.doubts))
-    titles = " ".join(f"({number}) {one.title}" for number, one in enumerate(questions, 1))
     bodies = (f"({number}) {one.title}\n{one.body}" for number, one in enumerate(questions, 1))
-    title = f"Allow these {len(questions)} steps? {titles}"
+    title = plan_title([one.title for one in questions])
     return Question(title, "\n\n".join(bodies), calls, doubts=doubts)
 
 

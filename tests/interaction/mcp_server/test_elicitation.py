@@ -118,7 +118,7 @@ async def test_the_clients_person_agrees_to_a_tool_or_does_not(
         setup.configure(model.url, servers, tools={"ask": ["mcp_fake_*"]})
         async with connect(elicitation_callback=person, mode="legacy") as client:
             reply = said(await client.call_tool(ORDER, {"message": "go"}))
-    assert asked == ["Echo, with fake/echo?\n\nx: a"]
+    assert asked == ["Echo (fake/echo)?\n\nx: a"]
     assert ("EXTERNAL" in reply, "did not allow" in reply) == (allowed, not allowed)
     assert ("They say: late" in reply) is bool(answer.content and answer.content.get("reason"))
 

@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from openclaw.agent.redaction import Redact, clean_json
 from openclaw.agent.toolpath.wrappers import Refused, Wrapper
+from openclaw.content.detection.detect import detect
 from openclaw.core import tools
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Notice, ToolApproval, ToolFinished
@@ -29,6 +30,7 @@ from openclaw.core.questions import (
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, json_object
 from openclaw.policy.approval_text import CallText, Change, describe_call, one_line, visible
 from openclaw.policy.decide import covers, rule_for, what_it_covers
+from openclaw.policy.question_text import Doubt, details, explained, plan_title
 
 WriteRule = Callable[[str, str], Awaitable[str]]  # writes an agent's rule into the configuration
 Preview = Callable[[str, JsonObject], Change | None]  # what a call would do to a file; may block
@@ -143,7 +145,7 @@ class Approval(Wrapper):
         arguments: JsonObject,
         context: CallContext,
         *,
-        doubts: Sequence[str],
+        doubts: Sequence[Doubt],
         others: Sequence[tuple[str, JsonObject]],
         choices: tuple[Choice, ...],
     ) -> Answer:
@@ -151,16 +153,19 @@ class Approval(Wrapper):
         async with self.approvals.of(context.agent, context.session).asking:
             question = await self._question(name, arguments, context, None)
             more = [describe_call(other, other, args, self.hide) for other, args in others]
-            doubts = tuple(visible(self.hide(one)) for one in doubts)
+            title = plan_title([question.title, *(one.title for one in more)])
+            said = details(doubts, lambda sentence: detect(sentence).suspicious)
+            shown = tuple(visible(self.hide(one)) for one in said)
             parts = [question.body, *(f"and {one.title}\n{one.body}" for one in more)]
-            parts.append("\n".join([_IN_DOUBT, *doubts]))
+            parts.append("\n".join([_IN_DOUBT, *shown]))
             calls = [self._call(other, args, context) for other, args in others]
             question = replace(
                 question,
+                title=one_line(self.hide(explained(title, doubts))),
                 body="\n\n".join(parts),
                 calls=(*question.calls, *calls),
                 choices=choices,
-                doubts=doubts,
+                doubts=shown,
             )
             return await self._asked(question, context)
 

@@ -15,7 +15,6 @@ import anyio.to_thread
 from openclaw.agent.toolpath.approval import Approval, choices, refusal, report_where
 from openclaw.agent.toolpath.wrappers import Wrapper, is_large
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
-from openclaw.content.detection.detect import detect
 from openclaw.content.frame import unframed
 from openclaw.core import tools
 from openclaw.core.content import text_of
@@ -353,10 +352,9 @@ class DataFlow(Wrapper):
             own.shown = True
             merged = [concern for decision in own.asked for concern in decision.concerns]
             plan = FlowDecision(asked.mode, tuple(dict.fromkeys(merged)))
-            why = plan.question(lambda sentence: detect(sentence).suspicious)
             offered = self.flow.choices(plan)
             own.answer = await self.approval.ask(
-                name, arguments, context, doubts=[why], others=own.calls, choices=offered
+                name, arguments, context, doubts=plan.concerns, others=own.calls, choices=offered
             )
             await self.flow.remember(plan, own.answer.choice, context)
         finally:

@@ -1,11 +1,11 @@
 """Data-flow rules: what the user configured and answered before."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from openclaw.core.questions import ALWAYS, NO, ONCE
+from openclaw.core.questions import ALWAYS, SESSION
 from openclaw.policy.dataflow.effects import EffectClass
 
 
@@ -84,10 +84,6 @@ class FlowDecision:
     def asks(self) -> bool:
         return not self.passes and self.mode == "ask"
 
-    def question(self, suspicious: Callable[[str], bool]) -> str:
-        """Names each value in doubt, its source and its sentence, and what the detector thinks of it."""
-        return "\n".join(_line(concern, suspicious) for concern in self.concerns)
-
     def not_done(self) -> str:
         reasons = "; ".join(
             f"{_short(concern.value)}{_from(concern)}: {_SAID[concern.reason]}"
@@ -137,7 +133,7 @@ class FlowRules:
 
 def allowances(asked: FlowDecision, answer: str) -> frozenset[Allowance]:
     """What an answer allows from now on."""
-    if answer in (ONCE, NO):
+    if answer not in (SESSION, ALWAYS):
         return frozenset()
     exact = {concern.exact for concern in asked.concerns}
     lasting = {concern.lasting for concern in asked.concerns} if answer == ALWAYS else set[None]()
@@ -155,12 +151,3 @@ def _short(value: str) -> str:
     """The value on one line; the call itself is shown or known in full."""
     line = " ".join(value.split())
     return line if len(line) <= _BRIEF else f"{line[: _BRIEF - 1]}…"
-
-
-def _line(concern: Concern, suspicious: Callable[[str], bool]) -> str:
-    name = f"{concern.parameter}: " if concern.parameter else ""
-    line = f"- {name}{_short(concern.value)}{_from(concern)}: {_SAID[concern.reason]}"
-    if not concern.sentence:
-        return line
-    mark = "  [looks like an injected instruction]" if suspicious(concern.sentence) else ""
-    return f"{line}\n    “{concern.sentence}”{mark}"
