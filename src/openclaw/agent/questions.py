@@ -4,6 +4,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from openclaw.agent.port import MessageContext
 from openclaw.content.frame import frame
 from openclaw.core.clock import Clock
 from openclaw.core.questions import (
@@ -137,6 +138,13 @@ def merged(questions: Sequence[Question]) -> Question:
     bodies = (f"({number}) {one.title}\n{one.body}" for number, one in enumerate(questions, 1))
     title = plan_title([one.title for one in questions])
     return Question(title, "\n\n".join(bodies), calls, doubts=doubts)
+
+
+def continuation(answered: WaitingQuestion) -> MessageContext:
+    """A turn that takes up the answer; several gateways on one store run it once."""
+    place = answered.place
+    key = f"question-{answered.id}"
+    return MessageContext("", place.session, place.agent, origin=CONTINUES, idempotency_key=key)
 
 
 def waiting_line(waiting: WaitingQuestion) -> str:

@@ -220,7 +220,7 @@ class _Turn:
                 raise InvalidRequest(refusal.message, field=_KEY) from refusal
             resumed = context.claim is not None and found.state is TurnState.LOST
             if not resumed:
-                return await self._earlier_reply(wanted)
+                return await self._earlier_reply(wanted, questions)
             await self._resume(found)
             turn = wanted
         self._id = turn
@@ -449,7 +449,7 @@ class _Turn:
             for id, call in calls.items()
         ]
 
-    async def _earlier_reply(self, turn: str) -> Reply:
+    async def _earlier_reply(self, turn: str, questions: TurnQuestions) -> Reply:
         history = await self._history(since_compaction=False)
         entries = [entry for entry in history if entry.turn == turn]
         asked = next((e for e in entries if e.kind is EntryKind.USER_MESSAGE), None)
@@ -469,7 +469,10 @@ class _Turn:
             )
         said = [e.text for e in entries if e.kind is EntryKind.ASSISTANT_MESSAGE]
         answer = said[-1] if said else ""
-        return Reply(answer, self.lane.session.id, turn, outcome="duplicate")
+        waiting = tuple(
+            one.id for one in questions.stored if one.place.turn == turn and not one.told
+        )
+        return Reply(answer, self.lane.session.id, turn, outcome="duplicate", questions=waiting)
 
     @asynccontextmanager
     async def _ending(self, turn: str, runner: ToolCallRunner) -> AsyncGenerator[None]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from openclaw.agent.port import MessageContext, Reply
-from openclaw.agent.questions import CONTINUES
+from openclaw.agent.questions import continuation
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
 from openclaw.sessions import waiting_questions
@@ -17,13 +17,6 @@ from openclaw.sessions.waiting_questions import WaitingQuestion
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
-
-
-def continuation(answered: WaitingQuestion) -> MessageContext:
-    """A turn that takes up the answer; several gateways on one store run it once."""
-    place = answered.place
-    key = f"question-{answered.id}"
-    return MessageContext("", place.session, place.agent, origin=CONTINUES, idempotency_key=key)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ well, of which the client sees the question and then the answer.
 import json
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -17,11 +17,12 @@ from typing import Any, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from openclaw.agent.port import MessageContext
+from openclaw.agent.port import MessageContext, Reply
+from openclaw.agent.questions import continuation
 from openclaw.core.clock import Clock, order_session_key, random_id, timestamp
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Event
-from openclaw.core.questions import DECLINED, Answer, form_answer
+from openclaw.core.questions import NOBODY, Answer, form_answer
 from openclaw.core.tools import JsonObject
 from openclaw.mcp import names
 from openclaw.mcp import tasks as protocol
@@ -34,6 +35,7 @@ from openclaw.sessions import task_records
 from openclaw.sessions.records import TurnState
 from openclaw.sessions.store import SessionStore
 from openclaw.sessions.task_records import Task
+from openclaw.sessions.waiting_questions import WaitingQuestion, list_questions
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +68,7 @@ def _check_answers(responses: Mapping[str, Any]) -> None:
 class _Question:
     params: JsonObject
     answered: anyio.Event = field(default_factory=anyio.Event)
-    answer: Answer = DECLINED
+    answer: Answer = NOBODY
 
 
 @dataclass(slots=True, eq=False)
@@ -74,6 +76,7 @@ class _Run:
     task: Task
     arguments: JsonObject
     answer_seconds: float
+    waits: bool = False  # for answers to questions that nobody could be asked
     on_disk: bool = False  # as a task
     unsaved: bool = False
     after: float | None = None
@@ -98,7 +101,7 @@ class _Run:
             self._update_questions()
 
     async def ask(self, params: JsonObject) -> Answer:
-        """Ask the person and wait for the answer; after `answer_seconds` it is declined."""
+        """Ask the user and wait for the answer; NOBODY after `answer_seconds`."""
         self.asked += 1
         key = f"{_QUESTION}{self.asked}"
         question = self.questions[key] = _Question(params)
@@ -171,6 +174,7 @@ class OrderTasks:
             revision=caller.revision.name,
         )
         run = _Run(task, arguments, task_records.TTL_MS / 1000 if tasks else _STATE_SECONDS)
+        run.waits = tasks and self.in_gateway
         self._carry_out_later(run, caller)
         return await self._answer(run, tasks=tasks)
 
@@ -222,7 +226,14 @@ class OrderTasks:
                 run.after = await self._task_after()
                 run.change()
                 arguments = deepcopy(dict(run.arguments))  # attachments are taken out of it
+                replies = list[Reply]()
+                caller = replace(caller, replied=replies.append)
                 result = await self.handler.take(arguments, caller)
+                while replies and run.waits:
+                    answered = await self._until_answered(run, replies.pop().questions)
+                    if answered is None:
+                        break
+                    result = await self.handler.resume(continuation(answered), caller)
                 self._end(run, status="completed", result=result)
             if run.scope.cancelled_caught:
                 self._end(run, status="cancelled", message="The order was cancelled.")
@@ -234,6 +245,20 @@ class OrderTasks:
                 await self._finish(run)
             raise
         await self._finish(run)
+
+    async def _until_answered(self, run: _Run, ids: Sequence[str]) -> WaitingQuestion | None:
+        """Wait until these questions are answered or expire; None if there is no answer."""
+        store = await self.handler.agent.store()
+        if ids:
+            commands = ", ".join(f"openclaw questions answer {id}" for id in ids)
+            run.change(message=f"waiting for the user: {commands}")
+        while ids:
+            listed = await list_questions(store, self.handler.clock.now_ms())
+            asked = [one for one in listed if one.id in ids]
+            if all(one.state != "open" for one in asked):
+                return asked[0] if asked else None
+            await anyio.sleep(_SYNC_SECONDS)
+        return None
 
     async def _task_after(self) -> float:
         try:
@@ -404,6 +429,7 @@ class OrderTasks:
         ended = turn is not None and turn.state in (TurnState.OK, TurnState.ERROR)
         run = _Run(replace(task, runner=self._runner, requests={}), order or {}, _STATE_SECONDS)
         run.on_disk = True
+        run.waits = self.in_gateway
         if turn is not None and turn.state is TurnState.CANCELLED:
             self._end(run, status="cancelled", message="The order was cancelled.")
         elif order is None or not (self.resumes or waits or ended):

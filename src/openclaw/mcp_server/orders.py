@@ -17,7 +17,7 @@ from openclaw.core import events
 from openclaw.core.clock import Clock, order_session_key
 from openclaw.core.content import InboundMedia, Text
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
-from openclaw.core.questions import ACCEPT, DECLINED, NO, Answer, Ask, Question, form_answer
+from openclaw.core.questions import ACCEPT, DECLINED, NO, NOBODY, Answer, Ask, Question, form_answer
 from openclaw.core.tools import JsonObject, json_objects
 from openclaw.mcp import names
 from openclaw.mcp.jsonrpc import RpcError
@@ -207,6 +207,8 @@ def asking(put: AskPerson) -> Ask:
         }
         message = f"{question.title}\n\n{question.body}".rstrip()
         answer = await put({"mode": "form", "message": message, "requestedSchema": form})
+        if answer == NOBODY:
+            return answer
         said = (answer.content if answer.choice == ACCEPT else None) or {}
         return Answer(str(said.get("answer", NO)), str(said.get("reason") or ""))
 
@@ -226,6 +228,7 @@ class Caller:
     on_event: events.Emit = events.discard
     turn: str | None = None
     began: Callable[[MessageContext], None] | None = None
+    replied: Callable[[Reply], None] | None = None
 
 
 def asked_by_request(caller: Caller, ask: AskClient, *, asks: bool, roots: bool) -> Caller:
@@ -252,8 +255,15 @@ class OrderHandler:
 
     async def take(self, arguments: dict[str, Any] | None, caller: Caller) -> Json:
         """The result of the call, as JSON."""
+        return await self._result_of(self._carry_out(arguments, caller))
+
+    async def resume(self, context: MessageContext, caller: Caller) -> Json:
+        """The same for a turn that takes up the answer to a question that had to wait."""
+        return await self._result_of(self._carried_on(context, caller))
+
+    async def _result_of(self, work: Awaitable[Json]) -> Json:
         try:
-            return await self._carry_out(arguments, caller)
+            return await work
         except OpenClawError as error:
             return refusal(describe(error))
         except Exception as error:
@@ -284,16 +294,26 @@ class OrderHandler:
             )
             if caller.began is not None:
                 caller.began(context)
-            collector = AnswerCollector(all_tool_text=settings.all_tool_text)
-            await self._work(context, collector, caller)
-            rules = OutboundRules(
-                directories=(workspace or settings.directories[0], files.directory),
-                audio=settings.audio,
-                secrets=settings.redactor,
-            )
-            blocks, left_out = await render(collector.media, rules, caller.revision)
-            collector.add_reply(tuple(map(Text, left_out)))
-            return _result(collector.text(), *blocks)
+            return await self._answered(context, settings, files, caller)
+
+    async def _carried_on(self, context: MessageContext, caller: Caller) -> Json:
+        settings = await self.agent.settings(context.agent_id)
+        with order_files(settings.temp_root) as files:
+            return await self._answered(context, settings, files, caller)
+
+    async def _answered(
+        self, context: MessageContext, settings: AgentSettings, files: OrderFiles, caller: Caller
+    ) -> Json:
+        collector = AnswerCollector(all_tool_text=settings.all_tool_text)
+        await self._work(context, collector, caller)
+        rules = OutboundRules(
+            directories=(context.workspace or settings.directories[0], files.directory),
+            audio=settings.audio,
+            secrets=settings.redactor,
+        )
+        blocks, left_out = await render(collector.media, rules, caller.revision)
+        collector.add_reply(tuple(map(Text, left_out)))
+        return _result(collector.text(), *blocks)
 
     async def _work(
         self, context: MessageContext, collector: AnswerCollector, caller: Caller
@@ -310,6 +330,8 @@ class OrderHandler:
                 attended=caller.ask is not None,
             )
             reply = await (self.answer or self.agent.reply)(context, listener)
+        if caller.replied is not None:
+            caller.replied(reply)
         collector.add_reply((Text(reply.text), *reply.media))
 
 

@@ -34,6 +34,7 @@ RULES = [
         role="user",
         calls=(("mcp_fake_act", {"n": 1}), ("mcp_fake_act", {"n": 2})),
     ),
+    Step(when="allows this call", role="user", calls=(("mcp_fake_act", {"place": "Bern"}),)),
     Step(when="Act.", role="user", calls=(("mcp_fake_act", {"place": "Bern"}),)),
     Step(when="Ask.", role="user", calls=(("mcp_fake_ask", {}),)),
     Step(when="Wait.", role="user", calls=(("mcp_fake_slow", {}),)),
@@ -87,6 +88,28 @@ async def test_a_task_asks_is_answered_and_gives_its_result(
     assert (ended["status"], ended["resultType"]) == ("completed", "complete")
     assert "done" in said(ended["result"])
     assert later["status"] == "completed"
+
+
+async def test_a_task_whose_client_cannot_ask_waits_for_an_answer_from_elsewhere(
+    installation: Installation, opened: Open
+) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(installation, model.url, after=1)
+        async with opened() as http:
+            client = HttpTaskClient(http, {"extensions": {TASKS: {}}})
+            handle = await client.order("Act.")
+            with anyio.fail_after(60):
+                while not (listed := (await http.get("/api/questions")).json()["questions"]):  # noqa: ASYNC110 - in the gateway
+                    await anyio.sleep(0.02)
+            waiting = await client.get(handle["taskId"])
+            (question,) = listed
+            path = f"/api/questions/{question['id']}"
+            assert (await http.post(path, json={"action": "accept"})).status_code == 200
+            ended = await client.until(handle["taskId"])
+    assert waiting["status"] == "working"
+    assert "Bern" in question["body"]
+    assert ended["status"] == "completed"
+    assert "done" in said(ended["result"])
 
 
 async def test_questions_are_answered_one_by_one(installation: Installation, opened: Open) -> None:
@@ -308,15 +331,14 @@ async def test_a_client_without_tasks_is_asked_by_results(
     assert "decline" in said(declined)
 
 
-async def test_without_either_what_needs_consent_is_refused(
+async def test_without_either_what_needs_consent_waits_for_it(
     installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(rules=RULES) as model:
         configure(installation, model.url)
         async with opened() as http:
             answer = await HttpTaskClient(http, {}).order("Act.")
-    assert "mcp_fake_act" in said(answer)
-    assert "nobody can be asked" in said(answer)
+    assert "Waiting for your answer: Act (fake/act)?" in said(answer)
 
 
 async def test_a_subscriber_is_told_of_every_change(

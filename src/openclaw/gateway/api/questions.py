@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from openclaw.agent.questions import continuation
 from openclaw.core.questions import Answer
-from openclaw.gateway.answered_questions import continuation
 from openclaw.gateway.api import openapi
 from openclaw.gateway.api.openapi import Json, operation
 from openclaw.gateway.gateway import Gateway
