@@ -16,15 +16,8 @@ from typing import Any, cast
 
 from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.config.schema import Config
-from openclaw.core.tools import (
-    ApprovalAnswer,
-    CallContext,
-    JsonObject,
-    Origin,
-    PermissionRequest,
-    ToolResult,
-    ToolSpec,
-)
+from openclaw.core.questions import Answer, Question
+from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, ToolSpec
 from openclaw.mcp_client.bridge.results import Rendering, render_result
 from openclaw.policy.dataflow.rules import FlowRules
 from openclaw.testing.scripted_model import Request, Script, Step, scripted_model
@@ -241,7 +234,7 @@ class Player:
             requests += 1
             course.intent_tokens.append(used)
 
-        async def ask(request: PermissionRequest) -> ApprovalAnswer:
+        async def ask(request: Question) -> Answer:
             assert self._current is not None
             course.asked.append(f"{self._current.tool}\n{request.body}")
             return request.plain(not self._current.attack)
