@@ -168,6 +168,13 @@ async def test_where_nobody_can_be_asked_the_question_waits_and_the_answer_says_
     assert streamed.endswith(answer)
 
 
+async def test_a_question_that_waits_allows_nothing_however_often_the_call_is_tried() -> None:
+    again = (*ATTACK[:-1], Step(calls=(FORWARD, FORWARD)), ATTACK[-1])
+    tools, answer, _, _ = await turn(again)
+    assert sent(tools) == []
+    assert answer.count("Waiting for your answer") == 1
+
+
 @pytest.mark.parametrize(
     ("rules", "passes"),
     [
