@@ -17,7 +17,7 @@ from mcp import Client
 from mcp_types import TextContent
 from tests.e2e.conftest import NodePackages
 from tests.support.conformance_bridge import RULES, TOOLS, bridged
-from tests.support.conformance_server import serving_suite
+from tests.support.conformance_server import suite_listening
 from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import Installation
 from tests.support.mcp_server_kit import fake_tool
@@ -108,7 +108,7 @@ async def test_our_protocol_layer_passes_every_scenario_of_the_suite(
     tmp_path: Path, node_packages: NodePackages
 ) -> None:
     """The suite's own tools on `ServerConnection` and the ASGI adapter; a warning is a failure."""
-    async with serving_suite() as address:
+    async with suite_listening() as address:
         found = await judged(node_packages, address, tmp_path / "results")
     assert found.problems == {}
     assert found.ran == await listed(node_packages)
@@ -119,7 +119,7 @@ async def test_our_protocol_layer_passes_every_scenario_of_the_suite(
 async def test_our_protocol_layer_passes_what_a_revision_has(
     tmp_path: Path, node_packages: NodePackages, revision: str
 ) -> None:
-    async with serving_suite() as address:
+    async with suite_listening() as address:
         options = ("--spec-version", revision)
         found = await judged(node_packages, address, tmp_path / "results", *options)
     assert found.problems == {}

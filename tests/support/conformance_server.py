@@ -34,6 +34,7 @@ from openclaw.mcp.request_state import seal, unseal
 from openclaw.mcp.server import (
     Acknowledge,
     Call,
+    Command,
     ListChanged,
     Offer,
     TaskChanged,
@@ -609,7 +610,7 @@ class SuiteService:
 
     group: TaskGroup
     tasks: dict[str, RunningTask] = field(default_factory=dict[str, RunningTask])
-    app: HttpApp | None = None
+    tell_all: Callable[[Command], Awaitable[None]] | None = None
 
     @property
     def offer(self) -> Offer:
@@ -663,8 +664,8 @@ class SuiteService:
             case "json_schema_2020_12_tool":
                 return result(text(json.dumps(arguments)))
             case "test_trigger_tool_change" | "test_trigger_prompt_change":
-                assert self.app is not None
-                await self.app.tell_all(ListChanged("tools" if "tool" in name else "prompts"))
+                assert self.tell_all is not None
+                await self.tell_all(ListChanged("tools" if "tool" in name else "prompts"))
                 return result(text("Changed."))
             case "test_tool_with_task":
                 answer = accepted(call, "user_name")
@@ -770,12 +771,13 @@ class Anybody:
 
 def suite_app(group: TaskGroup) -> HttpApp:
     service = SuiteService(group)
-    service.app = HttpApp(service, group, lambda scope: Anybody(), most_bytes=1 << 20)
-    return service.app
+    app = HttpApp(service, group, lambda scope: Anybody(), most_bytes=1 << 20)
+    service.tell_all = app.tell_all
+    return app
 
 
 @asynccontextmanager
-async def serving_suite() -> AsyncGenerator[str]:
+async def suite_listening() -> AsyncGenerator[str]:
     """The address of the server, which takes only requests for this machine."""
     allowed = AllowedHosts()
     async with anyio.create_task_group() as host, anyio.create_task_group() as group:

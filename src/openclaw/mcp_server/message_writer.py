@@ -2,13 +2,13 @@
 
 import json
 import logging
+import os
 from collections.abc import Callable
 from typing import Any, cast
 
 import anyio
 import orjson
 
-from openclaw.core.clock import random_id
 from openclaw.mcp import json_text
 from openclaw.stdio.pipes import HIGH_WATER, Piece, Writer
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 _DRAIN_SECONDS = 0.5  # for a client that stopped reading, at the end
 _SET_APART = 1 << 16  # base64 of this length is not copied into the line
-_MARK = f"\x00{random_id()}"  # no string of a message can be this
+_MARK = f"\x00{os.urandom(16).hex()}"  # no string of a message can be this
 _MARK_BYTES = orjson.dumps(_MARK)[1:-1]
 _MEDIA_KEYS = ("data", "blob")
 _LONGEST_TEXT = 2_000

@@ -7,8 +7,8 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn
@@ -27,7 +27,7 @@ from openclaw.mcp.jsonrpc import (
     RpcError,
     to_json,
 )
-from openclaw.mcp.server import Call, Offer, Outgoing, ServerConnection
+from openclaw.mcp.server import Call, Command, Offer, Outgoing, ServerConnection
 from openclaw.mcp_server.conversation import Conversation, Peer, Service
 from openclaw.mcp_server.message_writer import MessageWriter, log_traffic, logs_traffic
 from openclaw.mcp_server.order_tool import HERE, TOOLS, offer_of
@@ -47,9 +47,10 @@ Load = Callable[[], OpenService]
 
 @dataclass(eq=False)
 class OpeningService:
-    """The tool's declaration at once; everything else once the service is open."""
+    """The tool's declaration at once; everything else once `load` has been called and has opened it."""
 
     program: str
+    load: Load
     _opened: anyio.Event = field(default_factory=anyio.Event)
     _service: Service | None = None
 
@@ -57,10 +58,15 @@ class OpeningService:
     def offer(self) -> Offer:
         return offer_of(self.program)
 
-    def opened(self, service: Service | None) -> None:
-        """Carry out what has been waiting; without a service it fails."""
-        self._service = service
-        self._opened.set()
+    async def open(self) -> None:
+        """Carry out what is waiting; without a service, because this raises, it fails."""
+        try:
+            open_service = await anyio.to_thread.run_sync(self.load, abandon_on_cancel=True)
+            async with open_service() as self._service:
+                self._opened.set()
+                await anyio.sleep_forever()
+        finally:
+            self._opened.set()
 
     async def carry_out(self, call: Call, peer: Peer) -> JsonObject:
         if call.method == names.TOOLS_LIST:
@@ -72,24 +78,40 @@ class OpeningService:
 
 
 class StdioServer:
+    """Serves one client. Once the first message is answered, `prepare` runs beside the service."""
+
     def __init__(
-        self, lines: LineReader, writer: Writer, service: OpeningService, load: Load
+        self,
+        lines: LineReader,
+        writer: Writer,
+        service: Service,
+        prepare: Callable[[], Awaitable[None]],
     ) -> None:
-        self._lines, self._service, self._load = lines, service, load
+        self._lines, self._service, self._prepare = lines, service, prepare
         self._reading = anyio.CancelScope()
-        self._writer = MessageWriter(writer, on_broken=self._reading.cancel)
+        self._writer = MessageWriter(writer, on_broken=self.stop)
+        self._conversation: Conversation | None = None
         self._failed = False
+
+    def stop(self) -> None:
+        """End as if the client had gone."""
+        self._reading.cancel()
+
+    async def tell(self, command: Command) -> None:
+        """Have the client know of a change, if it wants to know of it."""
+        if self._conversation is not None:
+            await self._conversation.send(command)
 
     async def run(self) -> int:
         """Serve until the client's end of the pipe is closed; returns the exit code."""
         async with anyio.create_task_group() as background:
-            on_termination(self._reading.cancel)
             async with anyio.create_task_group() as calls:
                 connection = ServerConnection(self._service.offer)
                 conversation = Conversation(connection, self._service, calls, self._write)
+                self._conversation = conversation
                 with self._reading:
                     await self._take_next(conversation)
-                    background.start_soon(self._open, name="agent")
+                    background.start_soon(self._run_prepare, name="agent")
                     while await self._take_next(conversation):
                         pass
                 await anyio.lowlevel.checkpoint()  # what needs no waiting is answered
@@ -110,17 +132,13 @@ class StdioServer:
         await conversation.take(incoming, HERE)
         return True
 
-    async def _open(self) -> None:
+    async def _run_prepare(self) -> None:
         try:
-            open_service = await anyio.to_thread.run_sync(self._load, abandon_on_cancel=True)
-            async with AsyncExitStack() as stack:
-                self._service.opened(await stack.enter_async_context(open_service()))
-                await anyio.sleep_forever()
+            await self._prepare()
         except Exception as error:  # noqa: BLE001 (reported here; the process ends)
             sys.excepthook(type(error), error, error.__traceback__)
             self._failed = True
-            self._service.opened(None)
-            self._reading.cancel()
+            self.stop()
 
     async def _write(self, outgoing: Outgoing) -> None:
         first = outgoing.messages[0]
@@ -149,7 +167,10 @@ async def _serve(program: str, load: Load, wires: tuple[int, int], *, by_threads
     write = partial(os.write, wire_out)
     writer = ThreadedWriter(write) if by_threads else open_writer(wire_out)
     lines = LineReader(reader, LineSplitter())
-    return await StdioServer(lines, writer, OpeningService(program), load).run()
+    service = OpeningService(program, load)
+    server = StdioServer(lines, writer, service, service.open)
+    on_termination(server.stop)
+    return await server.run()
 
 
 def serve(program: str, load: Load, *, by_threads: bool = sys.platform == "win32") -> NoReturn:
