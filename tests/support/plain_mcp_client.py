@@ -163,7 +163,7 @@ class PlainClient:
 
 @dataclass(eq=False)
 class PipeTransport:
-    wire_in: int
+    lines: LineReader
     wire_out: int
     arrived: Callable[[Any], Any] | None = None
 
@@ -172,8 +172,7 @@ class PipeTransport:
         await anyio.to_thread.run_sync(os.write, self.wire_out, data + b"\n")
 
     async def read(self) -> None:
-        lines = LineReader(open_reader(self.wire_in), LineSplitter())
-        while (line := await lines.next()) is not None:
+        while (line := await self.lines.next()) is not None:
             assert isinstance(line, bytes)
             assert self.arrived is not None
             await self.arrived(json.loads(line))
@@ -189,7 +188,8 @@ async def over_stdio(revision: Revision, **options: Any) -> AsyncGenerator[Plain
         server = StdioServer(lines, open_writer(server_out), service, anyio.sleep_forever)
         service.tell_all = server.tell
         tasks.start_soon(server.run, name="server")
-        transport = PipeTransport(client_in, client_out)
+        answers = LineReader(open_reader(client_in), LineSplitter())
+        transport = PipeTransport(answers, client_out)
         client = PlainClient(revision, transport, tasks, **options)
         transport.arrived = client.arrived
         tasks.start_soon(transport.read, name="client")
@@ -197,6 +197,8 @@ async def over_stdio(revision: Revision, **options: Any) -> AsyncGenerator[Plain
         yield client
         os.close(client_out)
         tasks.cancel_scope.cancel()
+        lines.close()  # the loop may not watch a number that is used again
+        transport.lines.close()
     for end in (server_in, client_in, server_out):
         os.close(end)
 
