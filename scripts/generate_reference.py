@@ -15,6 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args
 
 from manpage import all_parsers
+from tests.support import protocol_features
 
 from openclaw.agent.event_codec import _NAMES, _camel
 from openclaw.cli.run_command import _help
@@ -312,12 +313,21 @@ def forms_page() -> str:
     return "\n".join(parts) + "\n"
 
 
+# --- protocol --------------------------------------------------------------------------------------
+
+
+def protocol_page() -> str:
+    """What of MCP is there at which revision, each with its test."""
+    return NOTE + protocol_features.page()
+
+
 PAGES = {
     "command-forms.md": forms_page,
     "config.md": config_page,
     "cli.md": cli_page,
     "events.md": events_page,
     "http-api.md": http_page,
+    "protocol.md": protocol_page,
 }
 
 

@@ -515,7 +515,7 @@ async def test_a_revision_that_is_not_known_is_refused_with_those_that_are(
     }
 
 
-@pytest.mark.parametrize("revision", [REVISIONS["2025-11-25"]], ids=str)
+@with_handshake
 async def test_requests_of_both_kinds_are_served_on_one_pipe(
     client: PlainClient, transport: str
 ) -> None:

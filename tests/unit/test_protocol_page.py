@@ -1,0 +1,46 @@
+"""docs/reference/protocol.md and the tests of the server say the same, both ways."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from tests.support.protocol_features import CONTRACT, HTTP, SECTIONS, Feature, features
+
+from openclaw.mcp.revisions import REVISIONS
+
+ROOT = Path(__file__).parents[2]
+# What these show is not a feature of the protocol.
+APART = {
+    "test_a_client_that_goes_takes_its_calls_with_it",
+    "test_a_header_is_found_by_its_lower_case_name",
+}
+
+
+def tests_in(path: str) -> set[str]:
+    tree = ast.parse((ROOT / path).read_text())
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    names = {node.name for node in tree.body if isinstance(node, functions)}
+    return {name for name in names if name.startswith("test_")}
+
+
+@pytest.mark.parametrize("feature", list(features()), ids=lambda one: one.name)
+def test_every_feature_names_tests_that_exist_and_is_somewhere_covered(feature: Feature) -> None:
+    assert set(feature.tests) <= tests_in(feature.path)
+    assert feature.covered
+
+
+def test_every_test_of_the_contract_is_behind_some_feature() -> None:
+    named = {test for feature in features() for test in feature.tests}
+    assert tests_in(CONTRACT) - named - APART == set()
+    assert tests_in(HTTP) - named - APART == set()
+
+
+def test_a_feature_is_listed_once() -> None:
+    names = [feature.name for feature in features()]
+    assert len(set(names)) == len(names)
+    assert all(SECTIONS.values())
+
+
+def test_what_a_revision_has_instead_is_said_of_revisions_that_lack_the_feature() -> None:
+    for feature in features():
+        assert feature.instead.keys() <= REVISIONS.keys() - feature.covered.keys()
