@@ -9,6 +9,7 @@ from tests.support.connection_bench import knowing
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.clock import SystemClock
+from openclaw.mcp.declarations import Listing, Tool
 from openclaw.mcp.negotiation import Handshake
 from openclaw.mcp.revisions import REVISIONS
 from openclaw.mcp_client import bounds
@@ -21,7 +22,6 @@ from openclaw.mcp_client.errors import (
     first_cause,
 )
 from openclaw.mcp_client.session import listing
-from openclaw.mcp_client.session.declared import Listing, Tool
 from openclaw.mcp_client.session.elicitation import decline
 from openclaw.mcp_client.session.era_memory import (
     FORGET_LEGACY_AFTER,

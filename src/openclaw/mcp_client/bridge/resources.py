@@ -13,7 +13,7 @@ from openclaw.mcp_client.bridge.results import binary_placeholder, mime_type
 from openclaw.mcp_client.bridge.skills import ServedSkill
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.session.declared import Resource
+    from openclaw.mcp.declarations import Resource
 
 DEFAULT_BUDGET = 40_000
 MAX_ONE = 10_000  # characters of one resource in the context

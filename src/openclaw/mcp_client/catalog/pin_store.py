@@ -18,7 +18,7 @@ from openclaw.mcp_client.catalog import pins
 from openclaw.mcp_client.session.era_memory import identity
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.session.declared import Listing
+    from openclaw.mcp.declarations import Listing
 
 logger = logging.getLogger(__name__)
 

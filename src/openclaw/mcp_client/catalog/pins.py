@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.session.declared import Listing, Tool
+    from openclaw.mcp.declarations import Listing, Tool
 
 INSTRUCTIONS = ""  # the key of a server's instructions; no tool has an empty name
 
@@ -108,9 +108,7 @@ def _of_tool(tool: "Tool") -> dict[str, Any]:
         "description": tool.description,
         "inputSchema": tool.input_schema,
         "outputSchema": tool.output_schema,
-        "annotations": None
-        if hints is None
-        else hints.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "annotations": None if hints is None else hints.to_json(),
     }
 
 

@@ -23,7 +23,7 @@ from openclaw.core.tools import Origin, ToolSpec, json_parts
 from openclaw.mcp_client.catalog.schema_check import BadSchema, SchemaBudget, check_schema
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.session.declared import Tool
+    from openclaw.mcp.declarations import Tool
 
 MAX_NAME = 64
 MAX_DESCRIPTION = 32_000

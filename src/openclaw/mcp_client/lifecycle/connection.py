@@ -15,6 +15,7 @@ from openclaw.core.events import ServerChanged
 from openclaw.core.tools import EarlierCall, JsonObject
 from openclaw.mcp import names
 from openclaw.mcp.client import MAX_EXTENSION
+from openclaw.mcp.declarations import Listing
 from openclaw.mcp.jsonrpc import JsonObject as RawResult
 from openclaw.mcp.revisions import TaskSupport
 from openclaw.mcp.tasks import server_takes_core_tasks
@@ -25,7 +26,6 @@ from openclaw.mcp_client.lifecycle.server_state import Event, ServerState
 from openclaw.mcp_client.session import listing as listings
 from openclaw.mcp_client.session.caller import OnProgress
 from openclaw.mcp_client.session.connect import ConnectionDeps, ConnectParams, open_session
-from openclaw.mcp_client.session.declared import Listing
 from openclaw.mcp_client.session.era_memory import EraMemory, identity
 from openclaw.mcp_client.session.listing import are_blocks, are_objects, ignore_progress
 from openclaw.mcp_client.session.notifications import (
@@ -469,8 +469,7 @@ class ServerConnection:
         self._task_tools = frozenset(
             tool.name
             for tool in listing.tools
-            if tool.execution is not None
-            and tool.execution.task_support in ("optional", "required")
+            if tool.takes_tasks
             and session.handshake_result.revision.tasks is TaskSupport.CORE
             and server_takes_core_tasks(session.handshake_result.capabilities)
         )

@@ -19,6 +19,7 @@ from openclaw.content.labels import sanitise_label
 from openclaw.content.sanitise import prepare
 from openclaw.core.events import Emit, SuspiciousContent
 from openclaw.core.tools import json_list
+from openclaw.mcp.declarations import Listing, Resource
 from openclaw.mcp.jsonrpc import JsonObject as RawResult
 from openclaw.mcp_client.bridge import resources as mcp_resources
 from openclaw.mcp_client.bridge import skills as served
@@ -31,7 +32,6 @@ from openclaw.mcp_client.errors import CallFailed, InvalidResult
 from openclaw.mcp_client.lifecycle.connection import ServerConnection, ServerSnapshot
 from openclaw.mcp_client.lifecycle.server_state import UNAVAILABLE, ServerState
 from openclaw.mcp_client.session.connect import ConnectionDeps
-from openclaw.mcp_client.session.declared import Listing, Resource
 from openclaw.mcp_client.session.elicitation import ElicitationRouter
 from openclaw.mcp_client.session.listing import CatalogCache
 
@@ -411,7 +411,7 @@ class ServerUse:
                         description=sanitise_label(argument.description or "", _DESCRIPTION),
                         required=bool(argument.required),
                     )
-                    for argument in prompt.arguments or ()
+                    for argument in prompt.arguments
                 ),
             )
 

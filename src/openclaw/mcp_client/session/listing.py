@@ -3,22 +3,21 @@
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 import anyio.to_thread
 import orjson
-from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from openclaw.config.paths import private_directory, write_atomically
 from openclaw.core.errors import OpenClawError
 from openclaw.core.tools import json_list, json_object
+from openclaw.mcp import declarations as declared
+from openclaw.mcp import json_text
+from openclaw.mcp.declarations import Declaration, Listing
 from openclaw.mcp.jsonrpc import JsonObject as RawResult
 from openclaw.mcp_client import bounds
 from openclaw.mcp_client.errors import InvalidResult, RemoteError
-from openclaw.mcp_client.session import declared
-from openclaw.mcp_client.session.declared import Listing
 from openclaw.secrets.redactor import redacted_tree
 
 logger = logging.getLogger(__name__)
@@ -35,22 +34,24 @@ class _Catalogue:
     key: str
     limit: int
     id_field: str  # by which an entry is requested
-    model: type[BaseModel]
+    parse: Callable[[RawResult], Declaration]
 
 
 _CATALOGUES = {
-    "tools": _Catalogue("tools/list", "tools", bounds.MAX_TOOLS, "name", declared.Tool),
+    "tools": _Catalogue("tools/list", "tools", bounds.MAX_TOOLS, "name", declared.Tool.parse),
     "resources": _Catalogue(
-        "resources/list", "resources", bounds.MAX_RESOURCES, "uri", declared.Resource
+        "resources/list", "resources", bounds.MAX_RESOURCES, "uri", declared.Resource.parse
     ),
     "resource_templates": _Catalogue(
         "resources/templates/list",
         "resourceTemplates",
         bounds.MAX_RESOURCES,
         "uriTemplate",
-        declared.ResourceTemplate,
+        declared.ResourceTemplate.parse,
     ),
-    "prompts": _Catalogue("prompts/list", "prompts", bounds.MAX_PROMPTS, "name", declared.Prompt),
+    "prompts": _Catalogue(
+        "prompts/list", "prompts", bounds.MAX_PROMPTS, "name", declared.Prompt.parse
+    ),
 }
 
 
@@ -141,7 +142,7 @@ def _absorb(raw: Any, listed: Listed, catalogue: _Catalogue, redact: Redact) -> 
         listed.dropped.append(f"{catalogue.key}: {len(entries) - room} past the limit left out")
 
 
-def _checked(entry: Any, catalogue: _Catalogue, redact: Redact) -> BaseModel:
+def _checked(entry: Any, catalogue: _Catalogue, redact: Redact) -> Declaration:
     """The entry without secrets; raises ValueError if it can't be used."""
     try:
         written = orjson.dumps(entry)
@@ -157,11 +158,7 @@ def _checked(entry: Any, catalogue: _Catalogue, redact: Redact) -> BaseModel:
         raise ValueError(f"its {catalogue.id_field} contains a secret")
     text = written.decode()
     clean = fields if redact(text) == text else redacted_tree(fields, redact)
-    try:
-        return catalogue.model.model_validate(clean, by_name=False)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return catalogue.parse(cast("RawResult", clean))
 
 
 def _name(entry: Any, redact: Redact) -> str:
@@ -184,11 +181,6 @@ def are_blocks(value: Any) -> bool:
 _MAX_BYTES = 16 * 1024 * 1024
 
 
-@cache
-def _stored() -> TypeAdapter[Listing]:
-    return TypeAdapter(Listing)
-
-
 class CatalogCache:
     """What lazy servers offered when they last ran: one file for each server and configuration.
 
@@ -206,7 +198,7 @@ class CatalogCache:
         try:
             if path.stat().st_size > _MAX_BYTES:
                 return None
-            found = _stored().validate_json(path.read_bytes())
+            found = Listing.parse(json_text.loads(path.read_bytes()))
             return None if found == Listing() else found  # any other JSON object reads as empty
         except FileNotFoundError:
             return None
@@ -215,7 +207,7 @@ class CatalogCache:
             return None
 
     def store(self, fingerprint: str, listing: Listing) -> None:
-        text = _stored().dump_json(listing, by_alias=True, exclude_none=True, exclude={"dropped"})
+        text = json_text.dumps(listing.to_json())
         try:
             private_directory(self._directory)
             write_atomically(self._path(fingerprint), self._redact(text.decode()))

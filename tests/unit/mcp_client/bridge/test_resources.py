@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from openclaw.mcp.declarations import Resource
 from openclaw.mcp_client.bridge.resources import (
     HEADING,
     MAX_NAMED,
@@ -13,7 +14,6 @@ from openclaw.mcp_client.bridge.resources import (
     needs_reader,
     resolve,
 )
-from openclaw.mcp_client.session.declared import Resource
 
 
 def resource(uri: str, **settings: Any) -> Resource:

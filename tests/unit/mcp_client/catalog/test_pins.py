@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from openclaw.mcp.declarations import Listing, Tool
 from openclaw.mcp_client.catalog.pins import (
     INSTRUCTIONS,
     MAX_SERVER_TEXT,
@@ -18,7 +19,6 @@ from openclaw.mcp_client.catalog.pins import (
     observed,
     shown_name,
 )
-from openclaw.mcp_client.session.declared import Listing, Tool
 
 ECHO: dict[str, Any] = {
     "name": "echo",
@@ -31,9 +31,7 @@ ECHO: dict[str, Any] = {
 
 
 def listing(*tools: dict[str, Any], instructions: str | None = None) -> Listing:
-    return Listing(
-        tools=tuple(Tool.model_validate(tool) for tool in tools), instructions=instructions
-    )
+    return Listing(tools=tuple(Tool.parse(tool) for tool in tools), instructions=instructions)
 
 
 def first(*tools: dict[str, Any], instructions: str | None = None) -> Pinned:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from openclaw.content.labels import sanitise_schema
 from openclaw.core.tools import ToolSpec
+from openclaw.mcp.declarations import Tool, ToolAnnotations
 from openclaw.mcp_client.catalog.server_tools import (
     MAX_NAME,
     READER,
@@ -18,7 +19,6 @@ from openclaw.mcp_client.catalog.server_tools import (
     prepare_tools,
     safe_name,
 )
-from openclaw.mcp_client.session.declared import Tool, ToolAnnotations
 
 EMPTY: dict[str, Any] = {"type": "object"}
 VALID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -262,8 +262,8 @@ def test_a_schema_that_is_no_schema_without_its_secret_is_left_out() -> None:
 
 def test_tools_for_apps_are_not_offered() -> None:
     tools = [
-        tool("both", _meta={"ui": {"visibility": ["model", "app"]}}),
-        tool("app", _meta={"ui": {"visibility": ["app"]}}),
+        tool("both", meta={"ui": {"visibility": ["model", "app"]}}),
+        tool("app", meta={"ui": {"visibility": ["app"]}}),
         tool("task", execution={"taskSupport": "required"}),
     ]
     prepared = prepare_tools(tools)

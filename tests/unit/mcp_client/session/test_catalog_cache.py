@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.mcp_client.session.declared import (
+from openclaw.mcp.declarations import (
     Listing,
     Prompt,
     Resource,
