@@ -1,6 +1,6 @@
-"""Imports modules on a thread to keep the event loop free; the MCP SDK takes most of a second.
+"""Imports large modules on a thread, to keep the event loop free.
 
-Code that may be the first to import the SDK must await one of these, even on the event loop: if two
+Code that may be the first to import one must await one of these, even on the event loop: if two
 threads import packages that import each other, Python raises in one of them to avoid a deadlock, or
 shows it a half-initialised module.
 """

@@ -55,21 +55,21 @@ def test_only_tools_that_say_so_take_tasks(support: str | None) -> None:
     assert tool.takes_tasks is (support in ("required", "optional"))
 
 
-@pytest.mark.parametrize(
-    ("parse", "fields"),
-    [
-        (Tool.parse, {"inputSchema": SCHEMA}),
-        (Tool.parse, {"name": 5, "inputSchema": SCHEMA}),
-        (Tool.parse, {"name": "t"}),
-        (Tool.parse, {"name": "t", "inputSchema": []}),
-        (Resource.parse, {"name": "r"}),
-        (ResourceTemplate.parse, {"name": "r", "uriTemplate": None}),
-        (Prompt.parse, {"arguments": []}),
-        (Prompt.parse, {"name": "p", "arguments": [{}]}),
-        (Listing.parse, []),
-        (Listing.parse, {"tools": [5]}),
-    ],
-)
+UNUSABLE: list[tuple[Callable[[Any], Any], Any]] = [
+    (Tool.parse, {"inputSchema": SCHEMA}),
+    (Tool.parse, {"name": 5, "inputSchema": SCHEMA}),
+    (Tool.parse, {"name": "t"}),
+    (Tool.parse, {"name": "t", "inputSchema": []}),
+    (Resource.parse, {"name": "r"}),
+    (ResourceTemplate.parse, {"name": "r", "uriTemplate": None}),
+    (Prompt.parse, {"arguments": []}),
+    (Prompt.parse, {"name": "p", "arguments": [{}]}),
+    (Listing.parse, []),
+    (Listing.parse, {"tools": [5]}),
+]
+
+
+@pytest.mark.parametrize(("parse", "fields"), UNUSABLE)
 def test_what_cannot_be_used_is_refused(parse: Callable[[Any], Any], fields: Any) -> None:
     with pytest.raises(InvalidDeclaration):
         parse(fields)

@@ -264,7 +264,7 @@ def test_tools_for_apps_are_not_offered() -> None:
     tools = [
         tool("both", meta={"ui": {"visibility": ["model", "app"]}}),
         tool("app", meta={"ui": {"visibility": ["app"]}}),
-        tool("task", execution={"taskSupport": "required"}),
+        tool("task", task_support="required"),
     ]
     prepared = prepare_tools(tools)
     assert [one.name for one in prepared.tools] == ["both", "task"]
