@@ -37,12 +37,62 @@ _DRAIN_SECONDS = 1.0  # for what is still in the pipe once all of that has ended
 
 _PROGRESS_CHARS = 400
 _MAX_REPORT = 65_536  # a pipe's capacity: the shell's report is last, whatever the command wrote
-# What commands are likely to need: these files and the files of these programs can be read.
-_READ_FILES = (".gitconfig", ".config/git/config", ".config/git/ignore")
-_PROGRAMS = (
-    "python3", "python", "pip", "uv", "node", "npm", "npx", "deno", "bun", "git", "gh", "cargo",
+# What commands are likely to need and holds no secrets: these files of the home directory, and the
+# files of these programs, can be read.
+_READ_FILES = [
+    ".gitconfig",
+    ".config/git/config",
+    ".config/git/ignore",
+    ".config/git/attributes",
+    ".gitignore_global",
+    ".rustup",
+    ".cargo/config.toml",
+    ".local/share/uv/python",
+    ".config/uv/uv.toml",
+    ".sqliterc",
+    ".psqlrc",
+    ".inputrc",
+    ".config/ripgrep",
+    ".ripgreprc",
+    ".editorconfig",
+    ".condarc",
+    ".config/ruff",
+]
+_PROGRAMS = [
+    "python3",
+    "python",
+    "pip",
+    "uv",
+    "uvx",
+    "node",
+    "npm",
+    "npx",
+    "pnpm",
+    "yarn",
+    "deno",
+    "bun",
+    "git",
+    "gh",
+    "cargo",
+    "rustc",
+    "rustup",
+    "rustfmt",
     "go",
-)  # fmt: skip
+    "make",
+    "gcc",
+    "rg",
+    "jq",
+    "ruff",
+    "pytest",
+    "sqlite3",
+    "psql",
+]
+# Git takes no directory for a repository that merely looks like one, with settings that run programs.
+_SETTINGS = {
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_0": "explicit",
+}
 
 Confine = Callable[[McpServerConfig, Program, str, Sequence[Path]], Program]
 
@@ -96,7 +146,8 @@ class Shells:
     def job(self, command: str, shell: _Shell, settings: ExecToolConfig) -> "_Job":
         shell.started += 1
         marker = f"{self.reaper.mark}.{random_id()}"
-        environment = child_environment(self.environ, {MARKER: marker}, settings.inherit_env)
+        own = {MARKER: marker, **_SETTINGS}
+        environment = child_environment(self.environ, own, settings.inherit_env)
         bash = shutil.which("bash", path=environment.get("PATH", os.defpath))
 
         def program(reports: int) -> Program:
@@ -124,7 +175,7 @@ class Shells:
     def _readable(self, program: Program) -> Iterator[str]:
         home = home_dir(self.environ)
         yield from (str(path) for path in self.readable if path.is_dir())
-        yield from (str(home / name) for name in _READ_FILES if (home / name).is_file())
+        yield from (str(home / name) for name in _READ_FILES if (home / name).exists())
         for name in _PROGRAMS:
             found = shutil.which(name, path=program.environment.get("PATH", os.defpath))
             if found is not None and Path(found).is_relative_to(home):

@@ -27,6 +27,14 @@ from openclaw.config.agent_schema import McpServerConfig, ProcessLimits, Sandbox
 from openclaw.config.paths import expand, home_dir, private_directory
 from openclaw.core.file_names import FileName, OwnDirectory
 from openclaw.mcp_client.sandbox.system_calls import can_filter, system_call_filter
+from openclaw.mcp_client.sandbox.system_files import (
+    DEVICES,
+    RESOLVER,
+    SETTINGS,
+    SYSTEM,
+    link_into_home,
+    open_settings,
+)
 from openclaw.mcp_client.transport.child_process import (
     FILTER,
     OPTIONS,
@@ -170,16 +178,6 @@ def _running() -> int:
     return total
 
 
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/gnu/store")
-_IN_ETC = """
-    alternatives ca-certificates ca-certificates.conf crypto-policies fonts gai.conf group
-    host.conf hosts ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types nsswitch.conf
-    passwd pki protocols resolv.conf services ssl timezone
-"""
-# what programs look up; none of it is secret
-SYSTEM_SETTINGS = tuple(f"/etc/{name}" for name in _IN_ETC.split())
-RESOLVER = ("/run/systemd/resolve",)  # where /etc/resolv.conf may point to
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _LANDLOCK = Path(__file__).with_name("landlock.py")
 _INTERNET = Path(__file__).with_name("internet_proxy.py")
 _PROBE_SECONDS = 5.0
@@ -444,8 +442,11 @@ def in_bubblewrap(bubblewrap: str, rules: AccessRules, program: Program) -> Prog
 
     options = [*_ISOLATION, *(["--unshare-net"] if rules.network is False else [])]
     options += ["--seccomp", FILTER] if can_filter() else []
-    for path in (*SYSTEM, *SYSTEM_SETTINGS, *RESOLVER):
+    for path in (*SYSTEM, *RESOLVER, str(SETTINGS)):
         options += ["--ro-bind-try", path, path]
+    for path in open_settings().hidden:
+        hide = ["--tmpfs"] if path.is_dir() else ["--ro-bind", "/dev/null"]
+        options += [*hide, str(path)]
     options += [*_OWN_PROC, *_without_keys(), "--dev", "/dev"]
     options += ["--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  mount points inside
     options += ["--bind", str(rules.own_home), str(rules.home)]
@@ -496,8 +497,10 @@ def _is_open(path: Path, rules: AccessRules) -> bool:
 def in_landlock(rules: AccessRules, program: Program, *, sockets: bool = False) -> Program:
     """The program, started by a small script of ours that confines itself and then execs it."""
     command = find_program(program) or program.command
+    settings = open_settings().readable
     policy = {
-        "read": [*SYSTEM, *SYSTEM_SETTINGS, *RESOLVER, "/proc", "/sys", *map(str, rules.read)],
+        "read": [*SYSTEM, *RESOLVER, "/proc", "/sys", *map(str, (*settings, *rules.read))],
+        "list": [str(SETTINGS)],
         "write": [*DEVICES, *map(str, (*rules.write, rules.own_home))],
         "network": rules.network is not False,
         "filter": "" if sockets else system_call_filter(unix_sockets=False).hex(),
@@ -505,6 +508,7 @@ def in_landlock(rules: AccessRules, program: Program, *, sockets: bool = False) 
     temporary = rules.own_home / "tmp"
     with contextlib.suppress(OSError):  # the server may have put anything there
         temporary.mkdir(mode=0o700)
+    link_into_home(rules.own_home, rules.home, rules.read)
     own = {"HOME": str(rules.own_home), "TMPDIR": str(temporary)}
     return replace(
         program,

@@ -2,10 +2,11 @@
 
 usage: landlock.py POLICY COMMAND [ARGUMENT]...
 
-POLICY is JSON: {"read": [PATH], "write": [PATH], "network": BOOL, "filter": HEX}. Landlock can't
-stop it from connecting to a Unix socket by its path; `filter`, a seccomp program, does. Exits with
-126, after saying why on stderr, if the kernel can't enforce all of it: nothing ever runs unconfined
-by mistake. Standard library only, to start fast.
+POLICY is JSON: {"read": [PATH], "list": [PATH], "write": [PATH], "network": BOOL, "filter": HEX};
+of directories in `list` only the names can be read. Landlock can't stop it from connecting to a
+Unix socket by its path; `filter`, a seccomp program, does. Exits with 126, after saying why on
+stderr, if the kernel can't enforce all of it: nothing ever runs unconfined by mistake. Standard
+library only, to start fast.
 """
 
 import contextlib
@@ -112,13 +113,15 @@ def leave_session_keyring() -> None:
             call(number, JOIN_SESSION_KEYRING, None)
 
 
-def confine(read: list[str], write: list[str], *, network: bool) -> None:
+def confine(read: list[str], write: list[str], listed: list[str], *, network: bool) -> None:
     abi = version()
     if not abi:
         raise LandlockRefused("this kernel has no Landlock")
     rules = ruleset(abi, network=network)
     for path in read:
         allow(rules, path, READING)
+    for path in listed:
+        allow(rules, path, READ_DIR)
     for path in write:
         allow(rules, path, rights_of(abi))
     # With root's capabilities it could still read other processes' environments.
@@ -133,7 +136,7 @@ def confine(read: list[str], write: list[str], *, network: bool) -> None:
 def main(arguments: list[str]) -> None:
     policy = json.loads(arguments[0])
     try:
-        confine(policy["read"], policy["write"], network=policy["network"])
+        confine(policy["read"], policy["write"], policy["list"], network=policy["network"])
         leave_session_keyring()
         if policy["filter"]:
             filter_system_calls(bytes.fromhex(policy["filter"]))
