@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
+from tests.support.connection_bench import until
 from tests.support.lane_holder import holder, take
 
 from openclaw.core.clock import SystemClock
@@ -64,6 +65,26 @@ async def test_a_frozen_holder_is_replaced_when_its_lease_ends_and_cannot_write_
             EntryKind.TURN_STARTED,
             EntryKind.TURN_FINISHED,
         ]
+
+
+async def test_a_busy_holder_keeps_its_session_although_it_cannot_renew_its_lease(
+    database: Path,
+) -> None:
+    async with open_sqlite_store(database, SystemClock(), lease=3600) as store:
+        session = await store.open_session("main", "shared")
+        with holder(database, lease=0.5, blocked=True) as other:
+            await other.says("waiting", "held")
+            query = "SELECT count(*) FROM tickets WHERE expires > ?"
+            await until(lambda: not _value(database, query, SystemClock().monotonic()))
+            (turn,) = await store.unfinished_turns(session)
+            assert turn.state is TurnState.RUNNING
+            other.finish()
+            await other.says("finished")
+
+
+def _value(database: Path, query: str, *values: float) -> int:
+    with sqlite3.connect(database) as connection:
+        return connection.execute(query, values).fetchone()[0]
 
 
 async def test_a_thawed_holder_is_stopped_by_its_heartbeat(database: Path) -> None:

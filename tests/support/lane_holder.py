@@ -21,9 +21,9 @@ _SHARED = ("main", "shared")
 class Holder:
     """The other process, as a test sees it."""
 
-    def __init__(self, store: str, lease: float) -> None:
+    def __init__(self, store: str, lease: float, *mode: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", __name__, store, str(lease)],
+            [sys.executable, "-m", __name__, store, str(lease), *mode],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -45,9 +45,9 @@ class Holder:
 
 
 @contextmanager
-def holder(store: Path | str, lease: float = 9.0) -> Generator[Holder]:
-    """A process that holds the shared session of this store."""
-    other = Holder(str(store), lease)
+def holder(store: Path | str, lease: float = 9.0, *, blocked: bool = False) -> Generator[Holder]:
+    """A process that holds the shared session of this store; `blocked` if its event loop is, too."""
+    other = Holder(str(store), lease, *(["blocked"] if blocked else []))
     try:
         yield other
     finally:
@@ -71,7 +71,7 @@ def _say(word: str) -> None:
     sys.stdout.flush()
 
 
-async def _hold(spec: str, lease: float) -> None:
+async def _hold(spec: str, lease: float, mode: str = "") -> None:
     async with open_store(spec, StatePaths(Path()), lease_seconds=lease) as store:
         session = await store.open_session(*_SHARED)
         _say("waiting")
@@ -80,7 +80,10 @@ async def _hold(spec: str, lease: float) -> None:
                 turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "order")])
                 await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="c")])
                 _say("held")
-                await anyio.to_thread.run_sync(sys.stdin.readline)
+                if mode == "blocked":
+                    sys.stdin.readline()  # on the event loop, which cannot renew the lease meanwhile
+                else:
+                    await anyio.to_thread.run_sync(sys.stdin.readline)
                 await lane.finish_turn(turn, TurnOutcome.OK)
                 _say("finished")
         except LaneLost:
@@ -88,4 +91,4 @@ async def _hold(spec: str, lease: float) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(_hold, sys.argv[1], float(sys.argv[2]))
+    anyio.run(_hold, sys.argv[1], float(sys.argv[2]), *sys.argv[3:])

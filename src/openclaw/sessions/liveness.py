@@ -40,6 +40,18 @@ def mark_of(pid: int) -> str:
     return f"{_boot()}/{_namespace()}/{pid}/{_started(pid) or ''}"
 
 
+def is_running(mark: str) -> bool:
+    """Whether the process certainly lives and is not stopped, however busy it is."""
+    boot, namespace, pid, started = mark.split("/")
+    if not namespace or (boot, namespace) != (_boot(), _namespace()):
+        return False
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return False
+    return fields[19].decode() == started and fields[0] in (b"R", b"S", b"D", b"I")
+
+
 def is_gone(mark: str) -> bool:
     """Whether the process is certainly dead.
 

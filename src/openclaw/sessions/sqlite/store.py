@@ -23,7 +23,7 @@ from openclaw.sessions.lanes import (
     LaneRequest,
     Write,
 )
-from openclaw.sessions.liveness import is_gone, own_mark
+from openclaw.sessions.liveness import is_gone, is_running, own_mark
 from openclaw.sessions.queries import Statements
 from openclaw.sessions.records import Encoded, SessionRef, StoreError
 from openclaw.sessions.sqlite import connections
@@ -34,10 +34,14 @@ from openclaw.sessions.task_groups import helper_tasks
 logger = logging.getLogger(__name__)
 
 
+_LEASES_WHILE_BUSY = 20  # three minutes
+
+
 class SqliteLanes(LaneManager):
     """To get a session, draw a ticket. The oldest live ticket holds the session.
 
-    A ticket is dead once its process is, if this machine can tell, or once its lease has expired.
+    A ticket is dead once its process is, if this machine can tell, or once its lease has expired and
+    the process does not run, or has been too busy to renew it for much longer.
     Leases are measured on the monotonic clock, which all processes of a machine share and nobody can
     set.
     """
@@ -141,7 +145,9 @@ class SqliteLanes(LaneManager):
     def _is_dead(self, owner: str, expires: float) -> bool:
         now = self._clock.monotonic()
         if expires <= now:
-            return True
+            # An import or a computation may keep a process that runs from renewing its lease.
+            patience = _LEASES_WHILE_BUSY * self.lease
+            return expires + patience <= now or not is_running(owner)
         if owner == self._mark:
             return False
         # No lease is this long: the clock, and so the machine, was restarted.
