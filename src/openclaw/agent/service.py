@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -54,6 +54,7 @@ from openclaw.sessions.waiting_questions import EXPIRE_MS, WaitingQuestion
 if TYPE_CHECKING:
     from openclaw.agent.loop import Loop
     from openclaw.agent.toolpath.hooks import Hooks
+    from openclaw.agent.tools.checkpoints import Mode as UndoMode
     from openclaw.models.fallback import FallbackModels
 
 logger = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have h
 # Messages that are commands, with `prompt_calls`:
 _COMPACT = "/compact"  # summarises the conversation so far
 _UNDO = "/undo"  # restores the files that the last turn changed
+_UNDO_MODES: "Mapping[str, UndoMode]" = {"": "undo", "show": "show", "anyway": "anyway"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ class TurnSetup:
     tools: Callable[[str], Toolbox]  # takes the session's id
     workspace: Path | None = None
     timezone: str = "UTC"
-    undo: Callable[[str], str] = lambda session: "There is nothing to undo."
+    # Takes the session, and whether to undo, to show what would be undone, or to undo anyway.
+    undo: Callable[[str, "UndoMode"], str] = lambda session, mode: "There is nothing to undo."
     notes: Callable[[], Sequence[str]] = lambda: ()
     hooks: "Hooks | None" = None
     questions_expire_ms: int = EXPIRE_MS
@@ -299,8 +302,9 @@ class _Turn:
         command, _, rest = context.text.strip().partition(" ")
         try:
             with budget.time_limit() as scope:
-                if context.prompt_calls and command == _UNDO and not rest:
-                    text = await anyio.to_thread.run_sync(self.setup.undo, lane.session.key)
+                mode = _UNDO_MODES.get(rest.strip())
+                if context.prompt_calls and command == _UNDO and mode is not None:
+                    text = await anyio.to_thread.run_sync(self.setup.undo, lane.session.key, mode)
                 elif context.prompt_calls and command == _COMPACT:
                     text = await loop.compact(rest.strip())
                 else:

@@ -12,12 +12,12 @@ import anyio
 from openclaw.agent.notify import notify
 from openclaw.agent.port import MessageContext, named_agent
 from openclaw.agent.schedules import JobFile
+from openclaw.agent.tools.checkpoints import Checkpoints
 from openclaw.agent.tools.memory import Memory, memory_tools
 from openclaw.agent.tools.native_tools import native_tools
 from openclaw.agent.tools.planning import MOST_TASKS, WITHOUT, cron_tool, delegate_tool
 from openclaw.agent.tools.skills import Skills, plugin_skills
 from openclaw.agent.tools.web import engine_of, search_tool
-from openclaw.agent.tools.workspace import Checkpoints
 from openclaw.config.agent_schema import ModelChoice, ToolPolicyConfig
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents

@@ -20,8 +20,9 @@ import anyio.to_thread
 
 from openclaw.agent.tools import base
 from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quoted, said, spec
+from openclaw.agent.tools.checkpoints import Checkpoints
 from openclaw.agent.tools.search_worker import MAX_LINE_CHARS, PathGlob, folded
-from openclaw.agent.tools.workspace import Checkpoints, FoundEntry, ResolvedPath, Workspace, stamp
+from openclaw.agent.tools.workspace import FoundEntry, ResolvedPath, Workspace, stamp
 from openclaw.content.frame import WORKSPACE_FILE
 from openclaw.content.sanitise import sanitise
 from openclaw.core.content import Media, Text
@@ -451,13 +452,16 @@ class FileTools:
         said_so = Text(f"'{shown}' ({kind}) will be sent to the user with your answer.")
         return ToolResult(blocks=(said_so,), outputs=(media,), details={"size": status.st_size})
 
-    def _checkpoint(self, path: str, context: CallContext) -> None:
-        if self.checkpoints is not None:
-            self.checkpoints.before(context, self.workspace, path)
+    def _recording(
+        self, context: CallContext, *changed: str
+    ) -> contextlib.AbstractContextManager[None]:
+        if self.checkpoints is None:
+            return contextlib.nullcontext()
+        return self.checkpoints.recording(context, self.workspace, changed)
 
     def write(self, arguments: Arguments, context: CallContext) -> ToolResult:
         path, content = arguments.text("path"), _encoded(arguments.text("content"))
-        with self.workspace.changing(path, create_parents=True):
+        with self.workspace.changing(path, create_parents=True) as (spot,):
             before = HIDDEN
             if HIDDEN in content:
                 with (
@@ -467,8 +471,8 @@ class FileTools:
                     before = file.read(MAX_BYTES)
             if HIDDEN not in before:
                 raise ToolFailure(f"Nothing was written: {_STANDS_FOR}")
-            self._checkpoint(path, context)
-            relative = self.workspace.replace_file(path, content)
+            with self._recording(context, spot.relative):
+                relative = self.workspace.replace_file(path, content)
         return said(f"Wrote {len(content)} bytes to '{relative}'.")
 
     def edit(self, arguments: Arguments, context: CallContext) -> ToolResult:
@@ -480,7 +484,7 @@ class FileTools:
 
     def _edit(self, path: str, edits: Sequence[Arguments], context: CallContext) -> tuple[str, int]:
         """The file's path in the workspace, and in how many places it was changed."""
-        with self.workspace.open_file(path) as (file, status, _):
+        with self.workspace.open_file(path) as (file, status, relative):
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise ToolFailure(f"'{path}' is too large to edit.")
@@ -492,8 +496,8 @@ class FileTools:
                 which = f"Edit {number}: " if len(edits) > 1 else ""
                 raise ToolFailure(f"{which}{wrong.message}") from wrong
             places += count
-        self._checkpoint(path, context)
-        return self.workspace.replace_file(path, content, expected=stamp(status)), places
+        with self._recording(context, relative):
+            return self.workspace.replace_file(path, content, expected=stamp(status)), places
 
     def move(self, arguments: Arguments, context: CallContext) -> ToolResult:
         path, to = arguments.text("path"), arguments.text("to")
@@ -503,11 +507,13 @@ class FileTools:
                 raise ToolFailure(f"'{path}' is not a workspace file; only files can be moved.")
             if not target.name or target.status() is not None:
                 raise ToolFailure(f"'{to}' already exists; delete it or choose another name.")
-            self._checkpoint(path, context)
-            self._checkpoint(to, context)
-            os.rename(
-                source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory
-            )
+            with self._recording(context, source.relative, target.relative):
+                os.rename(
+                    source.name,
+                    target.name,
+                    src_dir_fd=source.directory,
+                    dst_dir_fd=target.directory,
+                )
             return said(f"Moved '{source.relative}' to '{target.relative}'.")
 
     def delete(self, arguments: Arguments, context: CallContext) -> ToolResult:
@@ -517,27 +523,26 @@ class FileTools:
             if status is None or not spot.name:
                 raise ToolFailure(f"There is no '{path}' in the workspace; use list to look.")
             folder = stat.S_ISDIR(status.st_mode)
-            found = self._files_in(spot, path) if folder else [spot.relative]
-            for relative in found if folder or stat.S_ISREG(status.st_mode) else ():
-                self._checkpoint(relative, context)
-            if folder:
-                shutil.rmtree(spot.name, dir_fd=spot.directory)
-            else:
-                os.unlink(spot.name, dir_fd=spot.directory)
-            many = f" ({len(found)} files)" if folder else ""
+            below = self._entries_in(spot, path) if folder else []
+            with self._recording(context, spot.relative, *(entry.path for entry in below)):
+                if folder:
+                    shutil.rmtree(spot.name, dir_fd=spot.directory)
+                else:
+                    os.unlink(spot.name, dir_fd=spot.directory)
+            files = sum(stat.S_ISREG(entry.status.st_mode) for entry in below)
+            many = f" ({files} files)" if folder else ""
             return said(f"Deleted '{spot.relative}'{many}. The person can undo it with /undo.")
 
-    def _files_in(self, spot: ResolvedPath, path: str) -> list[str]:
-        found: list[str] = []
-        for one in self.workspace.walk(spot):
-            if one.private:
+    def _entries_in(self, spot: ResolvedPath, path: str) -> list[FoundEntry]:
+        entries: list[FoundEntry] = []
+        for entry in self.workspace.walk(spot):
+            if entry.private:
                 raise ToolFailure(f"'{spot.relative}' has files of this program in it.")
-            if stat.S_ISREG(one.status.st_mode):
-                found.append(one.path)
-            if len(found) > _MOST_FILES:
+            entries.append(entry)
+            if len(entries) > _MOST_FILES:
                 many = f"more than {_MOST_FILES} files"
                 raise ToolFailure(f"'{path}' has {many}; delete fewer at once.")
-        return found
+        return entries
 
     def list_(self, arguments: Arguments, context: CallContext) -> ToolResult:
         path, glob = arguments.text("path", "."), arguments.text("glob", "")

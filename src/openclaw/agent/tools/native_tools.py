@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from openclaw.agent.tools.base import NativeTool, NativeTools, PluginContext, plugins
+from openclaw.agent.tools.checkpoints import Checkpoints
 from openclaw.agent.tools.exec import Shells, shell_tools
 from openclaw.agent.tools.files import FileTools
 from openclaw.agent.tools.memory import session_tools
 from openclaw.agent.tools.planning import planning_tool
 from openclaw.agent.tools.web import fetch_page, web_tool
-from openclaw.agent.tools.workspace import Checkpoints, Workspace
+from openclaw.agent.tools.workspace import Workspace
 from openclaw.config.agent_schema import ExecToolConfig
 from openclaw.config.schema import WebFetchConfig
 from openclaw.core.events import WEB_SEARCH

@@ -1,4 +1,4 @@
-"""The directory that file tools work in, a walk that can't escape it, and checkpoints for /undo.
+"""The directory that file tools work in, and a walk that can't escape it.
 
 A path is walked one component at a time, each opened relative to the one before and without following
 a link; the walk follows links itself as long as they stay inside, and `..` never goes above the
@@ -7,24 +7,20 @@ hard link to a file outside looks like any file; writing never changes it, but c
 """
 
 import errno
-import json
 import os
-import shutil
 import stat
 import sys
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from openclaw.config import paths
 from openclaw.core.clock import random_id
-from openclaw.core.errors import OpenClawError, ToolFailure, describe
-from openclaw.core.file_names import FileName, OwnDirectory
-from openclaw.core.tools import CallContext
+from openclaw.core.errors import ToolFailure
 
 _DIRECTORY = os.O_RDONLY | paths.DIRECTORY | paths.NOFOLLOW | paths.CLOEXEC
 _FILE = os.O_RDONLY | paths.NOFOLLOW | paths.NONBLOCK | paths.CLOEXEC  # a pipe must not block us
@@ -334,110 +330,3 @@ def _write_new(directory: int, name: str, content: bytes, mode: int, *, keep: bo
         file.write(content)
         file.flush()
         os.fsync(descriptor)
-
-
-KEPT_TURNS = 20  # of each session
-MAX_BYTES = 256 * 1024 * 1024  # a larger file is not changed, because that could not be undone
-_UNDO = "undo-"  # prefix of the turns that are undos
-_LIST = "changes.jsonl"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A file as it was: `kept` names the copy of its content; None if it did not exist."""
-
-    root: str
-    path: str
-    kept: str | None
-    mode: int = 0o644
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoints:
-    """What the file tools changed in the last turns, so that it can be undone."""
-
-    root: OwnDirectory
-
-    def before(
-        self, context: CallContext, workspace: Workspace, path: str, prefix: str = ""
-    ) -> None:
-        """Save a copy of this file unless the turn has already changed it. It need not exist."""
-        turn = self._turn(context, prefix)
-        with workspace.locate(path) as spot:
-            relative, status = spot.relative, spot.status()
-        if any(one.path == relative and one.root == str(workspace.root) for one in _read(turn)):
-            return
-        if not turn.is_dir():
-            paths.private_directory(turn.parent)
-            turn.mkdir(mode=paths.PRIVATE_DIRECTORY, exist_ok=True)
-            for old in _by_age(turn.parent)[:-KEPT_TURNS]:
-                shutil.rmtree(old, ignore_errors=True)
-        kept, mode = None, 0o644
-        if status is not None:
-            if status.st_size > MAX_BYTES:
-                raise ToolFailure(f"'{path}' is so large that changing it could not be undone.")
-            name, mode = FileName.random(), status.st_mode & 0o777
-            kept = name.text
-            copied = paths.private_file(OwnDirectory(turn) / name)
-            with workspace.open_file(path) as (file, _, _), copied.open("wb") as copy:
-                shutil.copyfileobj(file, copy)
-        with paths.private_file(turn / _LIST).open("a") as changes:
-            change = Change(str(workspace.root), relative, kept, mode)
-            changes.write(json.dumps(asdict(change)) + "\n")
-
-    def undo(self, agent: str, session: str) -> str:
-        """Put back what the last turn with changes changed; says what was done.
-
-        The current files are saved first, so that undoing twice changes nothing.
-        """
-        place = self._session(agent, session)
-        turns = _by_age(place.path)
-        if not turns:
-            return "There is nothing to undo: no file was changed by the file tools."
-        last = turns[-1]
-        context = CallContext(agent, session, "", turn=random_id())
-        lines: list[str] = []
-        for change in reversed(_read(last)):
-            workspace = Workspace(Path(change.root))
-            try:
-                with suppress(ToolFailure):  # a directory that is gone has no file to keep
-                    self.before(context, workspace, change.path, _UNDO)
-                lines.append(_restored(workspace, change, last))
-            except OpenClawError as error:
-                lines.append(f"- {change.path}: not restored: {describe(error)}")
-            except OSError as error:
-                lines.append(f"- {change.path}: not restored: {error.strerror}")
-        shutil.rmtree(last)
-        if last.name.startswith(_UNDO):
-            return "\n".join(["Redone: the last undo was undone.", *lines])
-        return "\n".join(["Undone (changes made by commands are not undone):", *lines])
-
-    def _session(self, agent: str, session: str) -> OwnDirectory:
-        return self.root.subdirectory(FileName.for_parts(agent, session))
-
-    def _turn(self, context: CallContext, prefix: str) -> Path:
-        session = self._session(context.agent, context.session)
-        return session / FileName(f"{prefix}{FileName.for_parts(context.turn)}")
-
-
-def _by_age(place: Path) -> list[Path]:
-    found = place.iterdir() if place.is_dir() else ()
-    return sorted(found, key=lambda one: one.stat().st_mtime_ns)
-
-
-def _read(turn: Path) -> list[Change]:
-    try:
-        lines = (turn / _LIST).read_text().splitlines()
-    except FileNotFoundError:
-        return []
-    return [Change(**json.loads(line)) for line in lines]
-
-
-def _restored(workspace: Workspace, change: Change, turn: Path) -> str:
-    if change.kept is None:
-        with workspace.locate(change.path) as spot, suppress(FileNotFoundError):
-            os.unlink(spot.name, dir_fd=spot.directory)
-        return f"- {change.path}: removed"
-    content = (OwnDirectory(turn) / FileName(change.kept)).read_bytes()
-    workspace.replace_file(change.path, content, mode=change.mode)
-    return f"- {change.path}: restored"

@@ -42,7 +42,7 @@ HELP = {
     "/new": "start a new conversation",
     "/session [KEY]": "switch to that conversation, or show which one this is",
     "/compact [WHAT TO KEEP]": "summarise the conversation so far to free up context",
-    "/undo": "restore the files that the last turn changed",
+    "/undo": "restore the files that the last turn changed; show: list them; anyway: all of them",
     "/model [NAME]": "show the model, or switch to another; default is the agent's",
     "/think [LEVEL]": "set how long the model thinks: off, minimal, low, medium, high, "
     "xhigh, max; default is the agent's",
@@ -258,7 +258,7 @@ class ChatSession:
             "/new": self._new,
             "/session": self._session,
             "/compact": lambda rest: self._turn(f"/compact {rest}".strip()),
-            "/undo": lambda _: self._turn("/undo"),
+            "/undo": lambda rest: self._turn(f"/undo {rest}".strip()),
             "/model": self._model,
             "/think": self._think,
             "/usage": self._usage,

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from tests.unit.media.test_documents import make_pdf
 
-from openclaw.agent.tools import workspace as module
+from openclaw.agent.tools import checkpoints as module
 from openclaw.agent.tools.base import NativeTools
+from openclaw.agent.tools.checkpoints import Checkpoints
 from openclaw.agent.tools.native_tools import native_tools
-from openclaw.agent.tools.workspace import Checkpoints
 from openclaw.core.content import text_of
 from openclaw.core.file_names import OwnDirectory
 from openclaw.core.tools import CallContext
@@ -171,3 +171,75 @@ async def test_a_pdf_is_read_as_text(workspace: Path, do: Do) -> None:
     assert "The price is 40." in await do("t", "read", path="a.pdf")
     (workspace / "b.pdf").write_bytes(b"%PDF-1.4\nbroken")
     assert "could not be extracted" in await do("t", "read", path="b.pdf")
+
+
+async def test_what_has_changed_since_is_left_alone_unless_it_is_undone_anyway(
+    workspace: Path, do: Do, checkpoints: Checkpoints
+) -> None:
+    for name in ("hand", "both", "mine"):
+        (workspace / name).write_text("old")
+        await do("t", "write", path=name, content="new")
+    await do("t", "write", path="removed", content="new")
+    (workspace / "hand").write_text("by hand")
+    (workspace / "removed").unlink()
+    (workspace / "both").write_text("by hand")  # in between two changes of the turn
+    await do("t", "edit", path="both", **edit("by hand", "by hand and model"))
+    shown = checkpoints.undo("main", "s", "show")
+    assert shown.splitlines() == [
+        "This would be undone:",
+        "- hand: left alone, because it has changed since",
+        "- both: left alone, because it has changed since",
+        "- mine: would be restored",
+        "- removed: left alone, because it has changed since",
+    ]
+    assert (workspace / "mine").read_text() == "new"
+    assert "/undo anyway" in checkpoints.undo("main", "s")
+    texts = {path.name: path.read_text() for path in workspace.iterdir()}
+    assert texts == {"hand": "by hand", "both": "by hand and model", "mine": "old"}
+    assert checkpoints.undo("main", "s").startswith("Redone")
+    assert (workspace / "mine").read_text() == "new"
+    assert checkpoints.undo("main", "s", "anyway").startswith("Undone")
+    assert (workspace / "hand").read_text() == (workspace / "both").read_text() == "old"
+
+
+async def test_another_sessions_change_is_not_undone_with_ones_own(
+    workspace: Path, tools: NativeTools, do: Do, checkpoints: Checkpoints
+) -> None:
+    (workspace / "f").write_text("1")
+    await do("t", "write", path="f", content="2")
+    other = CallContext("main", "another", "c", turn="o")
+    await tools.call("write", {"path": "f", "content": "3"}, other)
+    assert checkpoints.undo("main", "s").startswith("Nothing was undone.")
+    assert (workspace / "f").read_text() == "3"
+    assert checkpoints.undo("main", "another").startswith("Undone")
+    assert (workspace / "f").read_text() == "2"
+    assert checkpoints.undo("main", "s").startswith("Undone")
+    assert (workspace / "f").read_text() == "1"
+
+
+async def test_links_and_empty_directories_come_back_and_go_again(
+    workspace: Path, do: Do, checkpoints: Checkpoints
+) -> None:
+    (workspace / "d" / "empty").mkdir(parents=True)
+    (workspace / "d" / "empty").chmod(0o700)
+    (workspace / "d" / "f").write_text("x")
+    (workspace / "d" / "link").symlink_to("/etc/passwd")
+    (workspace / "d" / "lost").symlink_to("nowhere")
+    (workspace / "d" / "dir").symlink_to("empty")
+    before = _tree(workspace)
+    await do("t", "delete", path="d")
+    assert _tree(workspace) == {}
+    assert checkpoints.undo("main", "s").startswith("Undone")
+    assert _tree(workspace) == before
+    assert checkpoints.undo("main", "s").startswith("Redone")
+    assert _tree(workspace) == {}
+    assert Path("/etc/passwd").exists()
+
+
+def _tree(root: Path) -> dict[str, object]:
+    def shown(path: Path) -> object:
+        if path.is_symlink():
+            return path.readlink()
+        return path.stat().st_mode if path.is_dir() else path.read_text()
+
+    return {str(path.relative_to(root)): shown(path) for path in root.rglob("*")}
