@@ -161,7 +161,7 @@ class _Check:
             not (self.index.is_place(value) or self.index.quoting(value))
             for value in self._named_values
         )
-        if named and not ids and not any(one.level in ("given", "linked") for one in about):
+        if named and not ids and not any(one.level in ("given", "linked") for one in judged):
             yield self._concern(found[0], Reason.OBJECT)
 
     @property
@@ -200,10 +200,11 @@ class _Check:
         for source, one in found:
             if self._is_linked(value, source, one):
                 return Judged(value, "linked", source, one.key)
-        if not index.is_said(value.text):
-            for source, one in found:
-                if source.origin.name == self.call.tool.server and not source.origin.free_form:
-                    return Judged(value, "listed", source, one.key)
+        said = index.is_said(value.text)
+        for source, one in found:
+            own = source.origin.name == self.call.tool.server and not source.origin.free_form
+            if own and (not said or not source.prose):
+                return Judged(value, "listed", source, one.key)
         pointed = index.pointed_at(value.text)
         source = pointed or index.quoting(value.text)
         if source is None:
@@ -378,6 +379,8 @@ class _Check:
             return one.source.origin.name != self.call.tool.server
         if role == "content":
             return len(words(text)) >= _DICTATED_WORDS
+        if role == "amount" and one.source is not None:
+            return one.source.origin.name != self.call.tool.server or self._names_an_amount()
         return role in ("amount", "target") or len(squeeze(text)) > 2
 
     def _is_pointed_in_doubt(self, one: Judged, effect: Effect) -> bool:

@@ -216,7 +216,7 @@ _ACTS = _words(
     "add create delete remove insert update set write edit modify rename move send cancel execute approve "
     "revoke grant pay buy clear purge drop merge close publish deploy upload invite reset enable disable install "
     "archive mark assign unlock lock kill stop start restart resolve verify accept reject confirm submit forward reply "
-    "replace subscribe unsubscribe truncate launch in out down"
+    "replace subscribe unsubscribe truncate launch"
 )
 # Changes something of the user's own that can be changed back, if nothing else in the call reaches others.
 _OWN = _words(
@@ -291,7 +291,8 @@ def _only_reads(name: tuple[str, ...]) -> bool:
     """A leading word that reads, or a search, and no word that acts."""
     if not name or (name[0] not in _READS and name[-1] != "search"):
         return False
-    return _ACTS.isdisjoint(name[1:]) and not {"and", "or", "then"} & set(name)
+    phrasal = not {"in", "out", "up", "down", "off", "on"}.isdisjoint(name[1:2])
+    return not phrasal and _ACTS.isdisjoint(name[1:]) and not {"and", "or", "then"} & set(name)
 
 
 def _of_reading(tool: Tool, name: tuple[str, ...]) -> Effect:

@@ -16,12 +16,17 @@ _LONGEST_LINE = 4_000
 
 
 class Field(NamedTuple):
-    """`record` numbers the object that it belongs to; `key` is the name it was found under."""
+    """`record` numbers the object that it belongs to; `key` is the name it was found under.
+
+    If it is only `read_out`, somebody may have written the sentence: it says what a record is about,
+    and nothing more.
+    """
 
     key: str
     value: str
     record: int
     in_list: bool = False
+    read_out: bool = False
 
 
 def parse_json(text: str) -> object:
@@ -47,8 +52,34 @@ def fields_of(text: str, structured: object = None) -> list[Field]:
     if value is not None:
         found = list(leaves(value))  # pyright: ignore[reportUnknownArgumentType] - any JSON
     else:
-        found = _Lines().read(_without_tags(text)[:_LONGEST_JSON])
+        plain = _without_tags(text)[:_LONGEST_JSON]
+        found = _Lines().read(plain) or list(_read_out(plain))
     return [*found, *_with_names(found)]
+
+
+_PARAGRAPH = re.compile(r"\n\s*\n")
+_SENTENCE = re.compile(r"(?<=[.!?\u3002])\s+|\n|(?<=[\u3002\uff01\uff1f])")
+_VALUE = re.compile(r"[\w.+%-]+@[\w.-]+\w|[a-z]+://\S+|\b(?=\w*\d)[\w.:/-]*\w")
+_LABEL_WORDS = 4
+_SHORT_SENTENCE = 12
+
+
+def _read_out(text: str) -> Iterator[Field]:
+    """The fields of records that are read out: sentences that are a label and values, whatever the words."""
+    for record, paragraph in enumerate(_PARAGRAPH.split(text), 1):
+        for sentence in _SENTENCE.split(paragraph)[:_MAX_FIELDS]:
+            label = [
+                word for word in _VALUE.sub(" ", sentence).split() if any(map(str.isalnum, word))
+            ]
+            if len(label) <= _LABEL_WORDS:
+                values = _VALUE.findall(sentence)
+                key = " ".join(label)
+                yield from (Field(key, one, record, len(values) > 1) for one in values)
+            said = sentence.strip(" .").split()
+            if len(said) <= _SHORT_SENTENCE:
+                for begin in range(1, min(len(said), _LABEL_WORDS + 1)):
+                    key, value = " ".join(said[:begin]), " ".join(said[begin:])
+                    yield Field(key, value, record, read_out=True)
 
 
 _WITH_NAME = re.compile(r"([^<>]{1,100})<([^<>\s]+@[^<>\s]+)>")
@@ -125,6 +156,9 @@ class _Lines:
 
     def read(self, text: str) -> list[Field]:
         lines = text.split("\n")
+        items = [_ITEM.sub(r"\2", line).strip() for line in lines if line.strip()]
+        if items and all(_is_entry(item) for item in items):
+            return [Field("", _bare(item), 0, True) for item in items]
         at = 0
         while at < len(lines) and len(self._fields) < _MAX_FIELDS:
             end = self._table(lines, at) or self._line(lines, at)
@@ -190,6 +224,15 @@ class _Lines:
             if end > at + 1:
                 return end
         return None
+
+
+def _is_entry(line: str) -> bool:
+    """Whether a line is a name and nothing else, as in a list of names."""
+    return (
+        len(line) <= 40
+        and len(line.split()) <= 4
+        and not re.search(r"[.:=!?,;|<>]\s|[.:!?,;]$", line)
+    )
 
 
 def _cells(line: str, mark: str) -> list[str]:

@@ -134,15 +134,15 @@ def prepare(text: SeenText, *, named: bool) -> Source:
     fields = fields_of(text.text, text.structured)
     body = text.text or "\n".join(one.value for one in fields)
     asked_with = [one.value for one in leaves(dict(text.asked_with))]
-    short = [one for one in fields if len(one.value) <= _LONGEST_FIELD]
+    short = [one for one in fields if len(one.value) <= _LONGEST_FIELD and not one.read_out]
     whole = [one for one in short if is_name(one.value)]
     rest = body
-    if fields:
+    if whole:
         # A text that consists of fields has only those as prose that could be sentences.
-        covered = sum(len(one.value) for one in fields)
-        prose = "\n".join(one.value for one in fields if not is_name(one.value))
-        rest = prose if covered * 4 > len(body) or text.structured is not None else body
-        if rest is body:  # the fields are lines of a letter or of a page
+        covered = sum(len(one.value) for one in fields if not one.read_out)
+        if text.structured is not None or covered * 4 > len(body):
+            rest = "\n".join(one.value for one in fields if not is_name(one.value))
+        else:  # the fields are lines of a letter or of a page
             rest = _without(body, whole)
     addresses: dict[str, set[str]] = {}
     for atom in find(body):
@@ -151,24 +151,32 @@ def prepare(text: SeenText, *, named: bool) -> Source:
         text.origin, body, fold(body), squeeze(body), fold(rest), asked_with, named, addresses
     )
     for one in short:
-        source.by_value.setdefault(squeeze(one.value), []).append(one)
+        source.by_value.setdefault(_key(one.value), []).append(one)
     for one in fields:
         source.records.setdefault(one.record, []).append(one)
     return source
 
 
 def _without(body: str, fields: Iterable[Field]) -> str:
-    """The lines of the text that are no fields."""
+    """The lines and sentences of the text that are no fields."""
     values = {one.value for one in fields}
-    lines = (line for line in body.split("\n"))
     return "\n".join(
-        line for line in lines if line.partition(":")[2].strip().strip("'\"*` ") not in values
+        part
+        for part in re.split(r"\n|(?<=[.!?])\s+", body)
+        if part.partition(":")[2].strip().strip("'\"*` ") not in values
+        and not any(part.rstrip(".").endswith(f" {value}") and len(part) < 80 for value in values)
     )
 
 
 def is_name(value: str) -> bool:
     """Whether a field is a name, an address or a number rather than sentences."""
     return len(value) <= _LONGEST_NAME and not _SENTENCE.search(value) and "\n" not in value
+
+
+def _key(value: str) -> bytes:
+    """The same for all ways of writing a number or a name."""
+    plain = number(value)
+    return squeeze(value) if plain is None else plain.encode()
 
 
 def _forms(value: str) -> list[str]:
@@ -344,7 +352,7 @@ class Index:
                 self.opened |= {text_values.comparable(atom) for atom in find(value)}
 
     def fields_of(self, value: str) -> list[tuple[Source, Field]]:
-        key = squeeze(value)
+        key = _key(value)
         return [(one, found) for one in self.sources for found in one.by_value.get(key, ())]
 
     def is_place(self, value: str) -> bool:
