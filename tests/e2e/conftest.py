@@ -29,16 +29,16 @@ class NodePackages:
 @pytest.fixture(scope="session")
 def node_packages() -> NodePackages:
     """What `tests/e2e/node/package.json` names, in `.cache/node`."""
-    return _installed("node")
+    return installed_packages("node")
 
 
 @pytest.fixture(scope="session")
 def axe() -> str:
     """The script with which a page is checked for accessibility."""
-    return (_installed("page").modules / "axe-core" / "axe.min.js").read_text()
+    return (installed_packages("page").modules / "axe-core" / "axe.min.js").read_text()
 
 
-def _installed(which: str) -> NodePackages:
+def installed_packages(which: str) -> NodePackages:
     installed = subprocess.run(
         [str(ROOT / "scripts" / "node-packages"), which],
         env=OUTSIDE,

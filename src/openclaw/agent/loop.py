@@ -134,7 +134,7 @@ class Loop:
             text = _final_text(answered, answer, explain=not is_client)
             if text or empty == _EMPTY_ANSWERS:
                 text = text or ("" if is_client else _SHOWN_ON_NOTHING)
-                self.thinking = self.disarm_links(self.runner.redact(answer.thinking))
+                self.thinking = await self.disarm_answer(self.runner.redact(answer.thinking))
                 return "\n\n".join([text, *self._notes, *self._report_refused()]), model
             empty += 1
 
@@ -179,12 +179,12 @@ class Loop:
         flow = self.runner.toolbox.flow
         lines = [f"Not done: {one}" for one in flow.refused] if flow is not None else []
         if lines and self._streaming:
-            shown = self.disarm_links("".join(f"\n\n{one}" for one in lines))
+            shown = self.runner.toolbox.disarm_links("".join(f"\n\n{one}" for one in lines))
             self.runner.emit(events.TextDelta(shown))
         return lines
 
-    def disarm_links(self, text: str) -> str:
-        return self.runner.toolbox.disarm_links(text)
+    async def disarm_answer(self, text: str) -> str:
+        return await self.runner.toolbox.disarm_answer(text)
 
     @property
     def _client_tools(self) -> set[str]:
@@ -193,13 +193,13 @@ class Loop:
     async def _step(self, answer: AssistantItem, model: str) -> None:
         clean = clean_answer(answer, self.runner.redact)
         if clean.text.strip():
-            blocks = (Text(self.disarm_links(clean.text), addressed=True),)
+            blocks = (Text(await self.disarm_answer(clean.text), addressed=True),)
             self.runner.emit(events.BlockReply(blocks))
             if self.runner.listener.on_block_reply is not None:
                 self.runner.listener.on_block_reply(blocks)
         shown = replace(
             clean,
-            thinking=self.disarm_links(clean.thinking),
+            thinking=await self.disarm_answer(clean.thinking),
             native=stored_native(answer.native, self.runner.redactor),
         )
         entry = transcript.assistant_entry(shown, model)

@@ -17,7 +17,7 @@ MARK = "[The connection to the model broke. The answer starts over.]"
 
 def pieces(answer: str) -> tuple[str, str]:
     """The text of a streamed chat completion, and why it ended."""
-    lines = [line[6:] for line in answer.splitlines() if line.startswith("data: {")]
+    lines = [line[6:] for line in answer.split("\n") if line.startswith("data: {")]
     choices = [json.loads(line)["choices"][0] for line in lines]
     text = "".join(choice["delta"].get("content") or "" for choice in choices)
     return text, choices[-1]["finish_reason"]

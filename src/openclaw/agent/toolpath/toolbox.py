@@ -7,6 +7,8 @@ from itertools import islice
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
+import anyio.to_thread
+
 from openclaw.agent.budget import ToolSizes
 from openclaw.agent.toolpath import search
 from openclaw.agent.toolpath.approval import Approval, Approvals, Preview
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from openclaw.agent.toolpath.dataflow import SessionFlow
     from openclaw.agent.toolpath.hooks import Hooks
     from openclaw.policy.dataflow.answers import AnswerStream
+
+
+_LONG_ANSWER = 20_000  # characters; a longer one is filtered in a thread
 
 
 @dataclass(slots=True)
@@ -81,6 +86,12 @@ class Toolbox:
     def disarm_links(self, text: str) -> str:
         stream = self.answers()
         return text if stream is None else stream.whole(text)
+
+    async def disarm_answer(self, text: str) -> str:
+        """Like `disarm_links`, but long answers hold up no other turn."""
+        if len(text) > _LONG_ANSWER:
+            return await anyio.to_thread.run_sync(self.disarm_links, text)
+        return self.disarm_links(text)
 
     def index_items(self, items: Iterable[Item]) -> None:
         """Take note of a conversation's first message and of the tools found and used.

@@ -109,7 +109,7 @@ _REST_OF_WORD = re.compile(r"[^ \t]*")
 _END_OF_WORD = re.compile(r"[ \t\r\n]")
 _SPACES = re.compile(r"\s+")
 _ONLY_SIGNS = re.compile(
-    r"(?:[.,;:!?*_~'\")}>|]|\](?![(:]))*(?:</?(?:b|br|em|i|li|p|strong|sub|sup|td|th)[ /]*>.*)?",
+    r"(?:[.,;:!?*_'\")}>|]|\](?![(:])|~(?!~~))*(?:</?(?:b|br|em|i|li|p|strong|sub|sup|td|th)[ /]*>.*)?",
     re.IGNORECASE,
 )
 _DISGUISED = re.compile(r"(?:https?|ftp)://|\bwww\.|^//", re.IGNORECASE)
@@ -128,7 +128,6 @@ class _Paragraph:
     """What was passed on since the last blank line, as far as it decides what follows."""
 
     unpaired_ticks: int = 0  # the longest run of backticks that a later one may close
-    bracket: bool = False  # a `[` that nothing may close
     code: bool = False  # code that would be an image, a link or a tag
     formula: bool = False  # a sign that may begin a formula
     image: bool = False  # a `![` that a later `](` may complete
@@ -315,9 +314,8 @@ class AnswerStream:
     def _push_unpaired(self, ticks: str, count: int) -> None:
         paragraph = self._paragraph
         paragraph.unpaired_ticks = max(paragraph.unpaired_ticks, count)
-        # After a bracket that nothing closes, markdown-it reads code again, and overlooks it if there
-        # are backticks behind it that nothing closes.
-        self._push("&#96;" * count if paragraph.bracket and paragraph.code else ticks)
+        # markdown-it overlooks code if backticks that nothing closes come after it.
+        self._push("&#96;" * count if paragraph.code else ticks)
 
     def _is_code(self, content: str, ticks: int) -> bool:
         """Whether every renderer sees code here, or it does not matter."""
@@ -377,7 +375,6 @@ class AnswerStream:
                 return 0
             bang = text[start] == "!"
             self._paragraph.image |= bang
-            self._paragraph.bracket = True
             self._push("![" if bang else "[")
             return 1 + bang
         is_image = text[start] == "!"

@@ -12,8 +12,11 @@ LineKind = Literal["text", "opening", "code", "closing"]
 PREFIX = r"(?:[ \t>]|[*+-](?=[ \t])|\d{1,9}[.)](?=[ \t]))*"
 _FENCE = re.compile(rf"{PREFIX}(?:`{{3,}}[^`]*|~{{3,}}.*)\Z", re.DOTALL)
 _MARKS = re.compile(rf"{PREFIX}(?:`{{3,}}|~{{3,}})")
+_PREFIX = re.compile(PREFIX)
 _BARE_MARKERS = re.compile(r"[ \t>]*(?:[*+-]|\d{1,9}[.)])[ \t>*+.)\d-]*")
 _MOST_LINES = 8
+_LONGEST_LINE = 500
+_LONGEST_PREFIX = 200
 # The parser may read a text this many times over before code in lists and quotes is not
 # recognised any more, so that no text takes more than linear time.
 _READ_AGAIN = 40
@@ -60,8 +63,12 @@ class FencedCode:
         """What this line is, given as far as its first character that is no marker, or whole."""
         if not self.is_open and not looks_like_fence(line):
             return "text"
-        if self.is_open and not self._nested and not _MARKS.match(line):
+        if self.is_open and (not line.strip(" \t") or not (self._nested or _MARKS.match(line))):
             return "code"
+        if self._is_too_deep(line):
+            return "text"
+        if not line.strip(" \t>"):
+            line += " x"  # the parser leaves blank lines at the end out
         fence = _covering_fence(self._parse(line), len(self._lines))
         if fence is None or fence.map is None:
             return "text"
@@ -78,7 +85,11 @@ class FencedCode:
 
     def add(self, line: str, kind: LineKind) -> None:
         self._seen += len(line) + 1
+        if self.exhausted:
+            return
         if kind == "code":
+            if self._nested and not line.strip(" \t") and self._lines[-1].strip(" \t"):
+                self._lines.append("")  # it ends a quote, and with it the code in it
             return
         if kind == "text" and self._blank_before and line[:1] not in ("", " ", "\t", ">"):
             self._lines.clear()  # nothing that began earlier contains this line
@@ -86,14 +97,26 @@ class FencedCode:
         self._blank_before = not line.strip(" \t")
         self._nested = self._nested or (kind == "opening" and self._level > 0)
         self.is_open = kind == "opening"
-        self._lines.append(line)
+        self._lines.append(self._remembered(line))
         if len(self._lines) > _MOST_LINES and not self._blank_before:
             self._forget()
 
+    def _is_too_deep(self, line: str) -> bool:
+        prefix = _PREFIX.match(line)
+        self.exhausted = self.exhausted or (prefix is not None and prefix.end() > _LONGEST_PREFIX)
+        return self.exhausted
+
+    def _remembered(self, line: str) -> str:
+        """Of a long line, no more than what decides about the next ones."""
+        if len(line) <= _LONGEST_LINE or self._is_too_deep(line):
+            return line[:_LONGEST_LINE]
+        prefix = _MARKS.match(line) if looks_like_fence(line) else _PREFIX.match(line)
+        return f"{prefix.group() if prefix else ''}x"
+
     def _parse(self, *line: str) -> list[Token]:
-        source = "\n".join((*self._lines, *line))
+        source = "\n".join((*self._lines, *line, ""))
         self._read += len(source)
-        self.exhausted = self._read > _READ_AGAIN * self._seen + _READ_AT_LEAST
+        self.exhausted |= self._read > _READ_AGAIN * self._seen + _READ_AT_LEAST
         tokens: list[Token] = []
         self._blocks.parse(source, self._parser, {}, tokens)
         return tokens
