@@ -2,12 +2,14 @@
 
 import base64
 import html
+import importlib
 import io
 import json
 import logging
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -198,6 +200,21 @@ def test_ordinary_text_comes_through_unharmed(redactor: Redactor) -> None:
         'password = input("Password: ")',
         "def login(password: SecretStr, api_key: Optional[str]): ...",
         'names = ["password",\n         a.json:3: more]',
+        '"required": ["username", "password", "hostname"]',
+        '{"enum": ["api_key", "authorization", "access_token", "something"]}',
+        "SELECT id, password, last_login FROM users WHERE password = :password",
+        "INSERT INTO users (name, password, created_at) VALUES ($1, $2, $3)",
+        "CREATE TABLE t (password VARCHAR(255) NOT NULL, api_key TEXT, passphrase TEXT)",
+        "UPDATE users SET password = crypt(new_password, gen_salt('bf'))",
+        "username, password = proxy_auth",
+        "password: Available when the address contains user information",
+        '{"api_key": "test-api-key", "client_secret": "clientSecret", "password": "{password}"}',
+        "return f'Authorization: Bearer {token}'",
+        "postgres://user:password@host:port/database",
+        "private_key: ed25519.Ed25519PrivateKey, signer: SSHPrivateKeyTypes",
+        "curl -H 'Authorization: Bearer $TOKEN' -d password=$(pass show x)",
+        '"IAMUserChangePassword": "arn:aws:iam::aws:policy/IAMUserChangePassword"',
+        '"AWS::Config::AggregationAuthorization": "141e19f3841b50f5"',
     ],
 )
 def test_a_program_that_handles_secrets_is_shown_as_it_is(line: str) -> None:
@@ -218,3 +235,23 @@ def test_a_program_that_handles_secrets_is_shown_as_it_is(line: str) -> None:
 @pytest.mark.parametrize("value", ["hunter2supersecret", "correct.horse4", "Tr0ub4dor(3"])
 def test_a_value_beside_the_name_of_a_secret_is_hidden(line: str, value: str) -> None:
     assert value not in Redactor().redact(line.format(value))
+
+
+# What is written there looks like a credential, and is meant to.
+SAMPLES = {"a%20secret", "FOOBAR", "hf_jwt_…", "attacker"}
+
+
+def test_ordinary_programs_are_shown_as_they_are() -> None:
+    """Two megabytes of programs that handle credentials, as the registries have them."""
+    seen = 0
+    hidden: set[str] = set()
+    redactor = Redactor()
+    for package in ("asyncpg", "docker", "google.auth", "httpx2", "huggingface_hub", "mcp", "msal"):
+        (root,) = importlib.import_module(package).__path__
+        for path in sorted(Path(root).rglob("*.py")):
+            text = path.read_text()
+            seen += len(text)
+            spans = redactor.patterns().every_span(text, shapes=True)
+            hidden |= {text[start:end] for start, end in spans}
+    assert seen > 2_000_000
+    assert hidden <= SAMPLES

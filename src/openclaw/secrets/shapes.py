@@ -44,25 +44,46 @@ def _named(pattern: str, *names: str) -> Shape:
     return Shape(tuple(sorted(spellings)), pattern, re.IGNORECASE)
 
 
-# Between a key and its value: `key: `, `"key": "`, `\"key\": \"`, `key=`, `(b'key', b'`.
-_GAP: Final = r"(?:\\{0,2}[\"'])?[^\S\r\n]{0,4}[:=,][^\S\r\n]{0,4}+(?:b?\\{0,2}[\"'])?+"
+# Between a key and its value: `key: `, `"key": "`, `\"key\": \"`, `key=`. Never a comma: names are listed.
+_GAP: Final = r"(?:\\{0,2}[\"'])?[^\S\r\n]{0,4}[:=][^\S\r\n]{0,4}+(?:b?\\{0,2}[\"'])?+"
+# Between the name and the value of a header: `(b'authorization', b'Bearer `.
+_PAIR: Final = (
+    r"\\{0,2}[\"'],[^\S\r\n]{0,4}b?\\{0,2}[\"'](?=(?:bearer|basic|token|bot|apikey|negotiate)\s)"
+)
 _NOT_A_REFERENCE: Final = r"(?!<?secret://|\[REDACTED)"
 _NOT_A_WORD: Final = (  # "Authorization: Bearer token" is what documentation says
-    r"(?!(?:tokens?|keys?|headers?|auth|authentication|credentials?|scheme|string|values?|your|the|for"
+    r"(?!(?:tokens?|keys?|headers?|auth|authentication|authorization|access_token|mac|credentials?|scheme|string|values?|your|the|for"
     r"|and|with|required|optional)(?![A-Za-z0-9._~+/=-]))"
 )
-# In code, an unquoted value is mostly a name, a member or a call.
-_ENDS: Final = r"(?![^\s,;)\]}\"'])"
+_ENDS: Final = r"(?![^\s,;)\]}\"'\\])"
+# `module.Name`, `some_name`, `TypeName`
+_NOT_AN_IDENTIFIER: Final = (
+    r"(?:(?<=[\"'])|"
+    rf"(?!(?-i:[a-z_][a-z0-9_]{{0,40}}\.[A-Z])[A-Za-z0-9]{{1,40}}{_ENDS})"
+    rf"(?![A-Za-z]{{1,40}}(?:_[A-Za-z]{{1,40}}){{1,8}}{_ENDS})"
+    rf"(?!(?-i:(?:[A-Z][a-z]{{1,30}}){{1,8}}){_ENDS})(?!lambda:|[A-Za-z_]\w{{0,60}}\.[\w.]{{1,60}}\())"
+)
+# In code, an unquoted value is mostly a name, a member, a constant or a call.
 _NOT_CODE: Final = (
     r"(?:(?<=[\"'])|(?![A-Za-z_.]{1,60}[(\[])"
+    r"(?![A-Za-z_]\w{0,60}(?:\(\)|\([\w.]{1,60}[\[(,]))"
     rf"(?![A-Za-z_]{{1,60}}(?:\.[A-Za-z_]{{1,60}}){{1,8}}{_ENDS})"
-    r"(?!(?:SecretStr|string|[A-Za-z_]{0,60}(?:api_?key|passw(?:or)?d|passphrase|token|secret)[A-Za-z_]{0,60})"
-    rf"{_ENDS}))"
+    rf"{_NOT_AN_IDENTIFIER}"
+    rf"(?!(?-i:[A-Z][A-Z_]{{1,60}}){_ENDS})(?!(?:SecretStr|string){_ENDS}))"
+)
+_NOT_A_TEMPLATE: Final = rf"(?![`(=]|:[A-Za-z_]{{1,60}}{_ENDS}|\{{[\w}}]|%[({{]|\$(?:\(|[A-Za-z_]{{1,60}}{_ENDS})|(?:arn|urn|https?):|[^\s\"']{{0,60}}(?:\.\.\.|\*\*\*))"
+# A word among words, the name of a credential, a placeholder and what is left out are no values.
+_NOT_A_NAME: Final = (
+    r"(?![A-Za-z]{1,40}[.,]? [A-Za-z(])"
+    r"(?![A-Za-z_-]{0,60}(?:api[_-]?key|passw(?:or)?d|passphrase|token|secret|private[_-]?key|credentials?)"
+    rf"[A-Za-z_-]{{0,60}}{_ENDS})"
+    rf"(?![a-z]{{1,40}}(?:-[a-z]{{1,40}}){{0,4}}/[a-z]{{1,40}}{_ENDS})"
+    rf"{_NOT_A_TEMPLATE}"
 )
 _LINE_BREAK: Final = r"(?:\s|\\+[nr])"
 
 SHAPES: Final[tuple[Shape, ...]] = (
-    _prefixed(r"[A-Za-z0-9_-]{16,}+", "sk-", digit=True),
+    _prefixed(r"(?!ecdsa-|ssh-)[A-Za-z0-9_-]{16,}+", "sk-", digit=True),
     _prefixed(r"[A-Za-z0-9]{30,}+", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
     _prefixed(r"[A-Za-z0-9_]{22,}+", "github_pat_"),
     _prefixed(r"[A-Za-z0-9_-]{16,}+", "glpat-", "gldt-", "glrt-", "glptt-"),
@@ -84,20 +105,20 @@ SHAPES: Final[tuple[Shape, ...]] = (
     Shape(("eyJ",),
         r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{4,}+(?:\.[A-Za-z0-9_-]*+){0,3}"),
     Shape(("://",),
-        r"://(?:[^\s/?#@:\"'<>]{0,128}:(?P<v>(?!\[REDACTED)[^\s/@\"'<>]{1,256})@)"),
-    Shape(("://",), r"://(?P<v>[A-Za-z0-9_-]{20,256})@"),
-    _named(rf"authorization{_GAP}(?:(?:bearer|basic|token|bot|apikey|negotiate)\s{{1,4}}+)?+"
-           rf"(?P<v>{_NOT_A_REFERENCE}{_NOT_A_WORD}(?:(?:digest|aws4)[^\r\n]{{1,2000}}|[^\s\"',;\\)]{{3,}}+))",
+        r"://(?:[^\s/?#@:\"'<>]{0,128}:(?P<v>(?!\[REDACTED|(?i:pass|password|passwd|pwd|token|secret|redacted|\*{2,9})@)[^\s/@\"'<>]{1,256})@)"),
+    Shape(("://",), r"(?<!ssh)://(?P<v>[A-Za-z0-9_-]{20,256})@"),
+    _named(rf"(?<![A-Za-z])authorization(?:{_GAP}|{_PAIR})(?:(?:bearer|basic|token|bot|apikey|negotiate)\s{{1,4}}+)?+"
+           rf"(?P<v>{_NOT_A_REFERENCE}{_NOT_A_WORD}{_NOT_AN_IDENTIFIER}{_NOT_A_TEMPLATE}(?:(?:digest|aws4)[^\r\n]{{1,2000}}|[^\s\"',;\\)]{{3,}}+))",
            "authorization"),
     _named(rf"(?:bearer|basic)\s{{1,4}}(?P<v>{_NOT_A_REFERENCE}"
-           r"(?=[A-Za-z0-9._~+/=-]{0,200}?[0-9._~+/=]|[A-Za-z]{24})[A-Za-z0-9._~+/=-]{12,}+)",
+           r"(?=[A-Za-z0-9._~+/=-]{0,200}?(?:[0-9_~+=]|\.[A-Za-z0-9])|[A-Za-z]{24})[A-Za-z0-9._~+/=-]{12,}+)",
            "bearer", "basic"),
     _named(rf"cookie{_GAP}(?P<v>[^\s=;\"',]{{1,128}}=[^\r\n\"']{{1,4096}})", "cookie"),
-    _named(rf"(?:x-api-key|x-auth-token|x-goog-api-key|api[_-]?key|access[_-]token|refresh[_-]token"
+    _named(rf"(?:x-api-key|x-auth-token|x-goog-api-key|(?-i:(?<![A-Z])A|(?<![a-z])a|A(?=p))pi[_-]?key|access[_-]token|refresh[_-]token"
            rf"|id[_-]token|auth[_-]token|client[_-]secret|api[_-]secret|secret[_-]access[_-]key|secret[_-]key"
            rf"|private[_-]key|password|passwd|passphrase|accountkey|sharedaccesskey"
            rf"|x-amz-signature|x-amz-security-token|x-goog-signature){_GAP}"
-           rf"(?P<v>{_NOT_A_REFERENCE}{_NOT_CODE}(?!-----|\$\{{|null\b|none\b|true\b|false\b)[^\s\"'&,;<>\\)}}\]]{{6,}}+)",
+           rf"(?P<v>{_NOT_A_REFERENCE}{_NOT_CODE}{_NOT_A_NAME}(?!-----|\$\{{|null\b|none\b|true\b|false\b)[^\s\"'&,;<>\\)}}\]]{{6,}}+)",
            "x-api-key", "x-auth-token", "x-goog-api-key", "api_key", "api-key", "apikey", "apiKey",
            "access_token", "access-token", "refresh_token", "refresh-token", "id_token", "auth_token",
            "auth-token", "client_secret", "client-secret", "api_secret", "api-secret", "secret_access_key", "secret_key",

@@ -113,6 +113,7 @@ _ONLY_SIGNS = re.compile(
     re.IGNORECASE,
 )
 _DISGUISED = re.compile(r"(?:https?|ftp)://|\bwww\.|^//", re.IGNORECASE)
+_USER_FIRST = re.compile(r"//[^\w\s/][^/@]{0,64}@")
 _ACTIVE_SCHEME = re.compile(r"[\s\0]*(?:javascript|data|vbscript):", re.IGNORECASE)
 _HARMLESS = re.compile(r"#[\w-]*|(?:mailto:)?[\w.+-]+@[\w.-]+")
 _EMBEDDED_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
@@ -473,7 +474,7 @@ class AnswerStream:
             self._push(before + run)
             return len(run)
         address = _ADDRESS.search(run)
-        if address is None or address.start():
+        if address is None or address.start() or _USER_FIRST.match(run):
             if _is_disguised(run):
                 self._push(self._as_code(_plain(run)))
                 return len(run)
@@ -546,6 +547,8 @@ def _is_plain(target: str) -> bool:
 
 
 def _is_disguised(run: str) -> bool:
+    if _USER_FIRST.search(run):
+        return True
     if "&" not in run and "\\" not in run:
         return False
     return _DISGUISED.search(_plain(run)) is not None and _DISGUISED.search(run) is None
