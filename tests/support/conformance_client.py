@@ -195,7 +195,7 @@ async def _load_skill(installation: McpInstallation, play: Play) -> None:
     named = _SKILL.search(installation.manager.resource_context("main"))
     assert named is not None
     reader = next(s.name for s in installation.manager.tools("main").specs() if "read" in s.name)
-    context = CallContext("main", "s", "c1", elicit=_person().elicit)
+    context = CallContext("main", "s", "c1", elicit=elicit_with(_person().ask))
     for uri in (named[0], named[1] + "references/FORMS.md"):
         result = await installation.tools("main", "s").call(reader, {"uri": uri}, context)
         if result.is_error:
