@@ -100,7 +100,7 @@ def ours(store: SessionStore, tool_count: int = 1, session: str | None = None) -
         redactor=deps.redactor,
     )
     agent = effective_agents(Config())["main"]
-    setup = TurnSetup(agent, lambda can_ask, session: tool_path([tools], policy, deps))
+    setup = TurnSetup(agent, lambda session: tool_path([tools], policy, deps))
     number = 0
 
     async def turn() -> str:

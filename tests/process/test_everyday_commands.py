@@ -6,7 +6,7 @@ import shutil
 import socketserver
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
@@ -72,7 +72,7 @@ HOME_DIRECTORY = Path("~").expanduser()  # before a test replaces it
 
 
 @contextmanager
-def served(directory: Path) -> Iterator[str]:
+def served(directory: Path) -> Generator[str]:
     """What an allowed host would serve."""
 
     class Handler(SimpleHTTPRequestHandler):

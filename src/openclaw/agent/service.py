@@ -321,7 +321,7 @@ class _Turn:
             text = f"{self.text}\n\n{text}"
         waiting = await self._store_questions(questions, turn)
         text = "\n\n".join([text, *map(waiting_line, waiting)])
-        text = loop.disarm_links(self.service.redactor.redact(text))
+        text = await loop.disarm_answer(self.service.redactor.redact(text))
         final = transcript.assistant_entry(AssistantItem(text, thinking=loop.thinking), model)
         reply = Reply(
             text=text,
