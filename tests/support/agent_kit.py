@@ -14,6 +14,7 @@ from openclaw.agent.toolpath.approval import Approvals
 from openclaw.agent.toolpath.dataflow import SessionFlows
 from openclaw.agent.toolpath.search import ToolListLimits, ToolSearch
 from openclaw.agent.toolpath.toolbox import Toolbox, ToolPathDeps, tool_path
+from openclaw.config.agent_schema import ModelChoice
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
@@ -150,7 +151,8 @@ async def agent_kit(
     async def models(
         agent: EffectiveAgent, model: str | None, thinking: str | None
     ) -> FallbackModels:
-        built = stack or await factory.models_of(agent.model, thinking=thinking or agent.thinking)
+        choice = agent.model if model is None else ModelChoice(primary=model)
+        built = stack or await factory.models_of(choice, thinking=thinking or agent.thinking)
         if no_delay:
             built.sleep = _no_sleep
         return built

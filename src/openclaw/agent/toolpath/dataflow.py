@@ -241,7 +241,7 @@ class SessionFlow:
                 wanted.asked = True
                 request = intent_request(messages, self._actions(specs()), call.tool)
                 wanted.read = await self.read_intent(request)
-            if wanted.read is None:
+            if wanted.read is None:  # no model could say
                 if is_verb_named(call.tool, messages):
                     wanted.named.add(call.tool.label)
                 return

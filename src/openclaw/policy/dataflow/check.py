@@ -55,7 +55,7 @@ def check(call: Call, index: Index, rules: FlowRules, intent: Intent | None = No
 def needs_intent(call: Call, rules: FlowRules) -> bool:
     """Whether it matters for this call what kinds of action the user wants."""
     effect = effects.effect_of(call.tool, rules.effects, call.arguments)
-    return not effect.none and (effect.runs or not _at_home(call.tool, effect))
+    return not effect.none
 
 
 def origin_of(call: Call, rules: FlowRules) -> TextOrigin:
@@ -121,7 +121,7 @@ _LEAST_ACCESS = frozenset(
 )
 _DICTATED_WORDS = 3
 _WORDS_OF_A_NAME = 3
-_LONG_TEXT = 30
+_PRIVATE_WORDS = 3
 _DECODED = 7
 _PRIVATE = ("secret", "account", "email")
 # Who wrote a text, or got a copy, is the choice of whoever wrote it.
@@ -146,7 +146,8 @@ class _Check:
             yield from self._reading([self._judge(value) for value in values])
             return
         judged = [self._judge(value) for value in values]
-        if not (_at_home(tool, effect) or self._is_wanted(judged)):
+        home = _at_home(tool, effect) and not (self.index.outside and self.intent.read)
+        if not (home or self._is_wanted(judged)):
             said = ", ".join(value.text for value in values)[:200]
             yield Concern(tool.label, Reason.ACTION, effect.action, value=said)
         doubts = [concern for one in judged for concern in self._of_value(one, effect)]
@@ -181,8 +182,8 @@ class _Check:
         return known and all(map(self.index.is_place, self._named_values))
 
     def _is_wanted(self, judged: list[Judged]) -> bool:
-        if self.call.tool.label in self.intent.tools:
-            return True
+        if self.call.tool.label in self.intent.tools or self.intent.read:
+            return self.call.tool.label in self.intent.tools
         # The user agreed to a proposal that named what the call is about.
         named = [one for one in judged if one.value.role in ("address", "handle", "target", "path")]
         about = named or [one for one in judged if len(squeeze(one.value.text)) > 3]
@@ -193,7 +194,7 @@ class _Check:
     def _judge(self, value: Value) -> Judged:
         index = self.index
         if self._is_given(value):
-            if value.role == "handle" and self._is_somebody_else(value.text):
+            if value.role in ("handle", "access") and self._is_somebody_else(value.text):
                 return Judged(value, "quoted", index.quoting(value.text))
             return Judged(value, "given")
         found = index.fields_of(value.text)
@@ -220,20 +221,44 @@ class _Check:
             case "secret" | "command":
                 return person.gave_exactly(text)
             case "access" if text == "true":
-                return any(map(person.inflected, effects.opening_words(value.parameter)))
+                opening = effects.opens_something(value.parameter)
+                spoken = " ".join(split(value.parameter))
+                told = self.index.quoting(spoken) or self.index.quoting(value.parameter)
+                named = opening or split(value.parameter)
+                return any(map(person.inflected, named)) if opening or told else True
             case "access":
                 return text.casefold() in _LEAST_ACCESS or person.inflected(text)
             case "address":
                 whole = whole_address(text)
                 return self._is_meant(whole) if whole else person.gave_exactly(text)
             case "amount" | "constant":
-                return person.gave_number(text) if number(text) is not None else person.gave(text)
+                amount = number(text)
+                if amount is None:
+                    return person.gave(text)
+                return person.gave_number(text) and (
+                    value.role == "constant" or amount in (self._amounts() or {amount})
+                )
             case "path":
                 return person.gave(text) or self._is_inside(text)
             case "handle" | "target":
-                return person.gave(text)
+                return person.gave(text) and not self._is_part_of_another(text)
             case _:
-                return person.gave(text) or person.inflected(text)
+                # If there is an entry of that name, another ending may be another entry.
+                return person.gave(text) or (
+                    person.inflected(text) and not self.index.fields_of(text)
+                )
+
+    def _is_part_of_another(self, name: str) -> bool:
+        """Whether the user gave a longer name that has this one in it, or another number."""
+        if name.isdigit():
+            named = {one for one in self._named_values if one.strip("#").isdigit()}
+            return bool(named) and name not in {one.strip("#") for one in named}
+        return text_values.is_unspaced(name) and any(
+            name in one.value and len(one.value) > len(name) and self.index.person.gave(one.value)
+            for source in self.index.sources
+            for fields in source.by_value.values()
+            for one in fields
+        )
 
     def _is_meant(self, atom: QuotedValue) -> bool:
         """Whether the user gave it, and as one for this tool if the intent has such addresses."""
@@ -299,6 +324,10 @@ class _Check:
 
     def _is_passed_over(self, one: Judged) -> bool:
         """Whether the user named another entry of the list that this one is from."""
+        if one.value.role == "target" and self.index.person.gave(one.value.text):
+            return self._is_part_of_another(one.value.text)
+        if is_anchor(one.value.text, self.index):
+            return False
         for source, found in self.index.fields_of(one.value.text):
             linked = any(is_anchor(other.value, self.index) for other in others(source, found))
             for record in source.records.values():
@@ -359,34 +388,46 @@ class _Check:
             yield from self._quoted_atoms(one)
 
     def _is_in_doubt(self, one: Judged, effect: Effect) -> bool:
-        role, text = one.value.role, one.value.text
+        role = one.value.role
         if role in _NAMES_SOMETHING and self._is_passed_over(one):
             return True
         if effect.final and one.level in ("listed", "composed"):
             return self._has_chosen_another()
         match one.level:
             case "composed":
-                return role == "secret" or (role == "handle" and self.call.computed)
+                return self._is_composed_in_doubt(role)
             case "listed" | "linked":
                 return role == "secret" or (role == "amount" and self._names_an_amount())
             case "pointed":
                 return self._is_pointed_in_doubt(one, effect)
             case _:
-                pass
+                return self._is_quoted_in_doubt(one, effect)
+
+    def _is_composed_in_doubt(self, role: Role) -> bool:
+        if role == "handle":
+            return self.call.computed or (bool(self._named_values) and not self._delegated)
+        return role == "secret" or (role == "amount" and bool(self._amounts()))
+
+    def _is_quoted_in_doubt(self, one: Judged, effect: Effect) -> bool:
+        role, text, server = one.value.role, one.value.text, self.call.tool.server
         if role == "path" and not effect.final:
-            return self.index.is_said(text) and not one.source_field
-        if role == "target" and not effect.final and one.source is not None:
-            return one.source.origin.name != self.call.tool.server
+            known = one.source_field or self.index.is_place(text)
+            return self.index.is_said(text) and not known
+        if role == "target" and not effect.final:
+            return not any(
+                source.origin.name == server and source.quotes(text)
+                for source in self.index.sources
+            )
         if role == "content":
             return len(words(text)) >= _DICTATED_WORDS
         if role == "amount" and one.source is not None:
-            return one.source.origin.name != self.call.tool.server or self._names_an_amount()
+            return one.source.origin.name != server or self._names_an_amount()
         return role in ("amount", "target") or len(squeeze(text)) > 2
 
     def _is_pointed_in_doubt(self, one: Judged, effect: Effect) -> bool:
         role = one.value.role
         if role in ("handle", "secret"):
-            return not self._delegated
+            return not self._names_nothing
         if role == "amount":
             return self._names_an_amount()
         if role == "content" and self.call.tool.name in _LASTING:
@@ -394,7 +435,11 @@ class _Check:
         return effect.final and role in ("target", "path")
 
     def _names_an_amount(self) -> bool:
-        return bool(numbers(self.index.person.proposal)) or any(map(number, self._named_values))
+        return bool(numbers(self.index.person.proposal) or self._amounts())
+
+    def _amounts(self) -> set[str]:
+        """The numbers that the user named for this tool."""
+        return {one for one in map(number, self._named_values) if one is not None}
 
     def _has_chosen_another(self) -> bool:
         """Whether the user named a record of this server, so that they did not mean the others."""
@@ -403,12 +448,14 @@ class _Check:
             for source in self.index.sources
             if source.origin.name == self.call.tool.server
             for record in source.records.values()
-            if len(record) > 1
             for one in record
         )
 
     def _may_go_to(self, one: Judged) -> bool:
         """Whether an address is the one of a record or a place that the user meant."""
+        atom = whole_address(one.value.text)
+        if one.level == "linked" and atom is not None:
+            return kind_of(atom) not in {kind_of(given) for given in self._named_for_this()}
         if one.level == "linked" or (one.level == "listed" and self._names_nothing):
             return not (self.index.person.proposal and one.level == "listed")
         atom = whole_address(one.value.text)
@@ -480,8 +527,17 @@ class _Check:
         verbatim = any(
             comparable(atom) in source.addresses.get("url", ()) for source in self.index.sources
         )
-        if text_values.host_of(url) in self.index.person.hosts:
-            return verbatim or self._is_plain(url)
+        host = text_values.host_of(url)
+        if host in self.index.person.hosts and (verbatim or self._is_plain(url)):
+            return True
+        # A link from one page of a site to another tells the site nothing new.
+        if any(
+            source.origin.kind == "page"
+            and text_values.host_of(source.origin.name) == host
+            and comparable(atom) in source.addresses.get("url", ())
+            for source in self.index.sources
+        ):
+            return True
         if one.level == "linked":
             return True
         if not verbatim or self.call.tool.label not in self.intent.tools or not self._is_open(atom):
@@ -502,7 +558,9 @@ class _Check:
         """Private text of one server in the arguments of a read on another, or of what opens an address."""
         for text in (one.value.text, *text_values.readings(one.value.text)):
             quoted = [atom.text for atom in find(text) if atom.kind in _PRIVATE]
-            if len(text) >= _LONG_TEXT or (text is not one.value.text and len(text) > _DECODED):
+            decoded = text is not one.value.text and len(text) > _DECODED
+            said = one.level == "quoted"
+            if decoded or (said and len(words(text)) >= _PRIVATE_WORDS):
                 quoted.append(text)
             for part in quoted:
                 source = self.index.quoting(part)

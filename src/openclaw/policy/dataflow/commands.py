@@ -10,7 +10,8 @@ from openclaw.policy.dataflow.text_values import find, squeeze, words
 
 _STEPS = re.compile(r"\n|&&|;|\|\|?|&(?![0-9>])")
 _NETWORK = re.compile(
-    r"(?:^|\s)(?:curl|wget|ssh|scp|sftp|rsync|nc|ncat|ftp|telnet|dig|nslookup|host|ping|http|https|whois)\s"
+    r"(?:^|\s)(?:curl|wget|ssh|scp|sftp|rsync|nc|ncat|ftp|telnet|dig|nslookup|host|ping|http|https|whois"
+    r"|getent|openssl|socat|git (?:push|clone|fetch|pull|remote|submodule))\s"
 )
 _INTO_SHELL = re.compile(
     r"\|\s*(?:sudo\s+)?(?:(?:ba|z|da)?sh|python3?|node|perl|ruby)\b|\b(?:iex|eval)\b"
@@ -19,11 +20,14 @@ _INTO_SHELL = re.compile(
 _DESTROYS = re.compile(
     r"(?:^|\s)(?:rm\s+(?:-\S+\s+)*-\w*[rR]\w*\s+(?:-\S+\s+)*[\"']?(?:/|~|\$HOME|\.\.|\*|\.(?:\s|$))|shred\s|mkfs|dd\s+\S*of=/dev"
     r"|find\s(?!.*-i?name)(?:.*\s)?-(?:delete|exec)\b|git\s+(?:reset\s+--hard|clean\s+-\w*f|push\s+(?:.*\s)?(?:-f|--force)\b)"
-    r"|(?:drop|truncate)\s+(?:table|database)\b)|(?:~|\$HOME|/home/\w+|/root|/etc)/\S*"
+    r"|(?:drop|truncate)\s+(?:table|database)\b"
+    # What programs call it, as a word of its own: `terraform destroy`, `gh repo delete`, `npm publish`.
+    r"|(?:[\w.-]+\s+){1,3}(?:delete|destroy|prune|publish|purge|teardown)(?:\s|$))|(?:~|\$HOME|/home/\w+|/root|/etc)/\S*"
     r"(?:\.ssh|\.aws|\.gnupg|\.kube|\.netrc|\.(?:bash|zsh)(?:rc|_profile|env)|\.profile|shadow|sudoers|cron)",
     re.I,
 )
 _HIDES = re.compile(
+    r"\$\([^)]*\)\.\w|`\.\w|"
     r"\bbase64\s+(?:-d|-D|--decode)|\b(?:eval|exec)\s*[($\"'`]|\b(?:socket|urllib|requests|subprocess)\b.*\(|/dev/tcp/"
 )
 # Reads or checks things in the workspace, and is the same wherever somebody writes about it.

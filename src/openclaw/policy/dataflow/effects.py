@@ -9,7 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from openclaw.core.tools import JsonObject, json_list, json_object
-from openclaw.policy.dataflow.text_values import kind_of, number, singular, split, whole_address
+from openclaw.policy.dataflow.text_values import (
+    is_date,
+    kind_of,
+    number,
+    singular,
+    split,
+    whole_address,
+)
 
 _ABSENT = object()
 
@@ -43,7 +50,7 @@ _ROLE_WORDS: Mapping[Role, str] = {
     "amount": "amount price quantity count total sum fee",
     "constant": "date time start end day duration due deadline month year hour minute from until timezone "
     "type kind format mode encoding language locale sort unit",
-    "target": "id ids uuid guid sha key slug issue ticket pr index",
+    "target": "id ids uuid guid sha key slug issue ticket pr index number",
     "content": "body content text message description title subject summary note comment caption location "
     "label tag reason html markdown question topic heading prompt query",
 }  # fmt: skip
@@ -52,6 +59,7 @@ _ROLE_OF_WORD: Mapping[str, Role] = {
     for role, listed in cast("Iterable[tuple[Role, str]]", _ROLE_WORDS.items())
     for word in listed.split()
 }
+_LONG_NUMBER = 8  # from that length on, it is rather a name than an amount
 _PATH_LIKE = re.compile(r"[~.]{0,2}/|\w+/[^\s@]*\.\w{1,5}$")
 
 
@@ -77,7 +85,7 @@ def values_of(arguments: JsonObject, schema: JsonObject) -> Iterator[Value]:
         elif isinstance(value, list | tuple):
             items = [one for part in parts for one in _alternatives(part.get("items"), schema)]
             stack.extend((path, one, items) for one in reversed(cast("list[object]", value)))
-        elif value is True and opening_words(path):
+        elif value is True:
             yield Value(path, "true", "access")
         elif not _is_constant(value, parts):
             text = str(value)
@@ -88,6 +96,8 @@ def role_of(path: str, text: str) -> Role:
     role = role_by_name(path)
     if role in ("content", "secret", "amount", "constant", "command"):
         return role
+    if role in ("handle", "address") and is_date(text):
+        return "constant"
     if role == "handle" and _PATH_LIKE.match(text):
         return "path"
     if role in ("handle", "address") and "@" in text[1:]:
@@ -101,10 +111,12 @@ def role_of(path: str, text: str) -> Role:
         return "content"
     if role == "address":
         return "handle"
-    return "amount" if role == "other" and number(text) is not None else role
+    if role != "other" or number(text) is None:
+        return role
+    return "amount" if len(text) < _LONG_NUMBER else "handle"
 
 
-def opening_words(path: str) -> list[str]:
+def opens_something(path: str) -> list[str]:
     """The words of a switch that say that it lets others in or does away with something."""
     return [
         word for word in split(path) if _ROLE_OF_WORD.get(word) == "access" or word in _SWITCHES
@@ -121,7 +133,8 @@ def role_by_name(path: str) -> Role:
 def _role_by_word(name: str) -> Role:
     listed = [singular(word) for word in reversed(split(name))]
     roles: list[Role] = [_ROLE_OF_WORD[word] for word in listed if word in _ROLE_OF_WORD]
-    strongest: Role | None = next((role for role in roles if role in ("secret", "access")), None)
+    strong: tuple[Role, ...] = ("secret", "access", "amount")
+    strongest: Role | None = next((role for role in roles if role in strong), None)
     if strongest is not None:
         return strongest
     if "id" in listed:
@@ -226,6 +239,9 @@ _OWN = _words(
 )
 # The same whatever it is about: nobody else sees a label or a draft.
 _QUIET = _words("mark label tag star unstar pin unpin archive draft snooze sort cart")
+_WEIGHTY = _words(
+    "repo repository user member account invoice payment order domain branch release project"
+)
 _RUNS = _words("run exec execute eval shell bash terminal sh spawn python invoke command script")
 _FINAL = _words(
     "delete remove destroy purge drop erase wipe truncate uninstall terminate kill empty clear rm unlink"
@@ -266,7 +282,9 @@ def effect_of(
     if _only_reads(name):
         return _of_reading(tool, name)
     own_contacts = "contact" in (*name, *map(singular, split(tool.server)))
-    quiet = not _QUIET.isdisjoint(name[:1]) or (own_contacts and not _OWN.isdisjoint(name[:2]))
+    quiet = (not _QUIET.isdisjoint(name[:1]) and _WEIGHTY.isdisjoint(name)) or (
+        own_contacts and not _OWN.isdisjoint(name[:2])
+    )
     final = not (quiet or _FINAL.isdisjoint(name))
     runs = not _RUNS.isdisjoint(name) and _has_role(tool, arguments, ("command",))
     harmless = quiet or (_SHARED.isdisjoint(name) and not _OWN.isdisjoint(name[:2]))
@@ -317,7 +335,10 @@ def _is_local(tool: Tool) -> bool:
 def _has_role(tool: Tool, arguments: JsonObject | None, roles: tuple[Role, ...]) -> bool:
     if arguments is None:
         return any(role_by_name(one) in roles for one in json_object(tool.schema.get("properties")))
-    return any(value.role in roles for value in values_of(arguments, tool.schema))
+    return any(
+        value.role in roles and (value.text != "true" or opens_something(value.parameter))
+        for value in values_of(arguments, tool.schema)
+    )
 
 
 def with_statement(effect: Effect, values: list[Value]) -> Effect:

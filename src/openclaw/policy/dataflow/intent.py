@@ -5,6 +5,7 @@ reach it, so it cannot steer the answer.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from openclaw.core.tools import json_list, json_object
 from openclaw.policy.dataflow.effects import Tool
 from openclaw.policy.dataflow.text_index import UserText
-from openclaw.policy.dataflow.text_values import singular, split, words
+from openclaw.policy.dataflow.text_values import split, words
 
 ALLOW_ACTIONS = "allow_actions"
 
@@ -47,6 +48,7 @@ class Intent:
 
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     named: frozenset[str] = frozenset()  # known by the cheap rules, which say nothing of values
+    read: bool = False  # whether a model answered
 
     @property
     def tools(self) -> frozenset[str]:
@@ -74,7 +76,9 @@ class IntentRequest:
     tools: frozenset[str]
 
     def read(self, arguments: str | Mapping[str, Any] | None) -> Intent | None:
-        """The intent in a call of the tool; None if it has none."""
+        """The intent in a call of the tool; None if there was none that can be read."""
+        if arguments is None:
+            return None
         if isinstance(arguments, str):
             try:
                 arguments = json_object(json.loads(arguments))
@@ -90,7 +94,7 @@ class IntentRequest:
                     if isinstance(value, str)
                 ]
                 found[name] = (*found.get(name, ()), *values)[:_MOST_VALUES]
-        return Intent(found) if found else None
+        return Intent(found, read=True)
 
 
 def intent_request(
@@ -156,10 +160,10 @@ def _nearest(
 
 
 def is_named(tool: Tool, messages: Sequence[UserText]) -> bool:
-    """Whether the user's latest message has the tool's whole name, or all the words of it."""
-    said = words(messages[-1].text) if messages else []
-    wanted = [singular(word) for word in split(tool.name) if not word.isdigit()]
-    return len(wanted) > 1 and all(any(_is_form(word, one) for one in said) for word in wanted)
+    """Whether the user's latest message has the tool's name as it is written in programs."""
+    name = re.escape(tool.name)
+    written = len(split(tool.name)) > 1 and bool(messages)
+    return written and re.search(rf"(?<![\w-]){name}(?![\w-])", messages[-1].text) is not None
 
 
 def is_verb_named(tool: Tool, messages: Sequence[UserText]) -> bool:

@@ -213,6 +213,7 @@ class UserText:
 
 _PROPOSAL_END = 400  # characters; a question further up is not what the user answers
 _SHORT_ANSWER = 60
+_SHORT_QUESTION = 6  # words
 _ASKS = re.compile("[?\u037e\u061f\uff1f]")  # also Greek, Arabic and full-width
 # "see www.example.com.Then go on": a full stop without the space after it.
 _GLUED = re.compile(r"(\b[\w-]+\.[a-z]{2,4})\.(?=[A-Z][a-z])")
@@ -248,8 +249,13 @@ class UserWords:
         self.learn(text)
 
     def hear(self, answer: str) -> None:
-        """Take note of what the agent told the user: a short answer to a question accepts it."""
-        self._asked = answer if _ASKS.search(answer[-_PROPOSAL_END:]) else ""
+        """Take note of what the agent told the user: a short answer to a question accepts it.
+
+        What counts is the question, or all that was said if the question is as short as "Which one?".
+        """
+        asked = [one for one in _SENTENCE_END.split(answer[-_PROPOSAL_END:]) if _ASKS.search(one)]
+        short = bool(asked) and len(words(asked[-1])) <= _SHORT_QUESTION
+        self._asked = "" if not asked else answer if short else asked[-1]
 
     def learn(self, text: str) -> None:
         """Take values from a text that asks for nothing: our own, a trusted source's, an intent's."""
@@ -292,14 +298,18 @@ class UserWords:
     def gave_atom(self, atom: QuotedValue) -> bool:
         return text_values.comparable(atom) in self.addresses or self.gave_exactly(atom.text)
 
-    def shares_a_name(self, name: str) -> bool:
-        """Whether a word of the name begins one of the user's, whatever its accents."""
+    def named_in(self, name: str) -> set[str]:
+        """The words of a name that the user wrote, whatever their accents and endings."""
         said = text_values.without_accents(" ".join(one.text for one in self.messages))
-        return any(
-            re.search(rf"(?<!\w){re.escape(word)}", said) is not None
+        return {
+            word
             for word in words(text_values.without_accents(name))
-            if len(word) > 2 or text_values.is_unspaced(word)
-        )
+            if (len(word) > 2 and re.search(rf"(?<!\w){re.escape(word)}\w{{0,3}}(?!\w)", said))
+            or (text_values.is_unspaced(word) and word in said)
+        }
+
+    def shares_a_name(self, name: str) -> bool:
+        return bool(self.named_in(name))
 
     def proposed(self, value: str) -> bool:
         """Whether the agent named it when it asked what the user then agreed to."""
@@ -348,7 +358,7 @@ class Index:
             source = prepare(text, named=self._is_named(text))
             self.sources.append(source)
             self.outside = self.outside or not source.origin.of_workspace
-            for value in source.asked_with:
+            for value in source.asked_with if source.origin.kind == "page" else ():
                 self.opened |= {text_values.comparable(atom) for atom in find(value)}
 
     def fields_of(self, value: str) -> list[tuple[Source, Field]]:
@@ -374,7 +384,8 @@ class Index:
         kind = text_values.kind_of(atom)
         seen = set[str]().union(*(one.addresses.get(kind, set[str]()) for one in self.sources))
         if sharing_a_name:
-            seen = {one for one in seen if self.person.shares_a_name(one.rpartition("@")[0])}
+            shared = self.person.named_in(atom.text.rpartition("@")[0])
+            seen = {one for one in seen if shared & self.person.named_in(one.rpartition("@")[0])}
         return seen == {text_values.comparable(atom)}
 
     def is_told(self, atom: QuotedValue) -> bool:

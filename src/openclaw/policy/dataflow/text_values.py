@@ -221,6 +221,10 @@ def _candidates(text: str) -> Iterator[tuple[QuotedKind, str]]:
         yield "path", match.group(1)
 
 
+def is_date(text: str) -> bool:
+    return len(text) < _LONGEST_NUMBER and _DATE.fullmatch(text.strip()) is not None
+
+
 def _is_account(text: str) -> bool:
     if _DATE.fullmatch(text):
         return False
