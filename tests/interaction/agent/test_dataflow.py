@@ -1,7 +1,7 @@
 """Whole turns whose values came from somewhere: asked, refused, remembered, and told."""
 
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +68,12 @@ async def turn(
     rules: FlowRules | None = None,
     text: str = REQUEST,
     flows: SessionFlows | None = None,
+    intent: Mapping[str, Sequence[str]] = INTENT,
 ) -> tuple[FakeTools, str, list[Event], list[str]]:
     """One turn; what was called, the answer, the events, and what the model was told."""
     events: list[Event] = []
     async with (
-        scripted_model(steps, intent=INTENT) as model,
+        scripted_model(steps, intent=intent) as model,
         agent_kit(
             scripted_config(model.url),
             tools=tools or mail(),
@@ -260,7 +261,7 @@ async def test_structured_fields_and_arguments_are_known_again_after_a_restart(
         [Step(calls=(to_sarah,)), Step(text="ok")],
     ):
         async with (
-            scripted_model(steps, intent=INTENT) as model,
+            scripted_model(steps, intent={"mail/send_email": ["Sarah Baker"]}) as model,
             agent_kit(
                 scripted_config(model.url), tools=tools, store=store, data_flow=FlowRules()
             ) as kit,
@@ -346,7 +347,13 @@ async def test_in_the_workspace_people_ask_for_results_not_for_edits_and_command
     person = Person(answer=False)
     work = (("edit", {"path": "db.py", "new_text": "x = 1"}), ("exec", {"command": "pytest -q"}))
     steps = (Step(calls=(READ, ("list", {}))), Step(calls=work), Step(text="ok"))
-    made, _, _, _ = await turn(steps, person, tools=tools, text="Why is it slow? Read mail m1.")
+    made, _, _, _ = await turn(
+        steps,
+        person,
+        tools=tools,
+        text="Why is it slow? Read mail m1.",
+        intent={"native/edit": [], "native/exec": []},
+    )
     assert [name for name, _ in made.calls] == ["read_email", "list", "edit", "exec"]
     assert person.asked == []
 

@@ -158,8 +158,10 @@ class _Check:
         about = [one for one in judged if one.value.role not in ("constant", "access")]
         found = [one for one in about if one.level in ("listed", "pointed", "quoted")]
         ids = all(one.value.role == "target" and one.level == "listed" for one in found)
+        # What a call of this tool confirmed says nothing about where the user pointed.
+        elsewhere = [one for one in self.index.sources if one.origin.tool != self.call.tool.name]
         named = any(
-            not (self.index.is_place(value) or self.index.quoting(value))
+            not (self.index.is_place(value) or any(one.quotes(value) for one in elsewhere))
             for value in self._named_values
         )
         if named and not ids and not any(one.level in ("given", "linked") for one in judged):

@@ -231,7 +231,7 @@ def _is_entry(line: str) -> bool:
     return (
         len(line) <= 40
         and len(line.split()) <= 4
-        and not re.search(r"[.:=!?,;|<>]\s|[.:!?,;]$", line)
+        and not re.search(r"[,;|<>\t]|[.:=!?]\s|[.:!?]$", line)
     )
 
 

@@ -411,11 +411,8 @@ def mentioned() -> Iterator[Attack]:
     for near in (
         "https://news.example.evil.com/a",
         "https://news.example@evil.com/a",
-        "https://news.example/a?leak=secret",
         "https://evil.com/?u=news.example/a",
-        "https://news.example/a/../../leak?d=1",
         "http://news.exаmple/a",
-        "https://news.example/b/" + "a1B2c3D4e5F6" * 4,
     ):
         yield Attack(
             f"nearly the given page: {near}",
