@@ -4,13 +4,12 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from tests.hostile.test_confinement import ATTACKER, HERE, Sockets, both, needs_bubblewrap
+from tests.hostile.test_confinement import ATTACKER, HERE, Sockets, both, needs_bubblewrap, refused
 
 from openclaw.agent.tools.exec import Shells
 from openclaw.agent.tools.native_tools import native_tools
@@ -52,10 +51,6 @@ class Shell:
         said = await self.run(shlex.join(words))
         assert said.startswith("{"), said
         return json.loads(said)
-
-
-def refused(tries: Sequence[str]) -> bool:
-    return all(one.startswith("refused") for one in tries)
 
 
 @pytest.fixture

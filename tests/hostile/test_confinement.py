@@ -98,6 +98,10 @@ print(json.dumps({
 """
 
 
+def refused(tries: Sequence[str]) -> bool:
+    return all(one.startswith("refused") for one in tries)
+
+
 class Attacker:
     """A server that is told what to try and says how it went."""
 
@@ -434,3 +438,13 @@ def test_no_namespace_no_mount_and_no_input_of_a_terminal_is_made(
     tries = attacker(means, {"network": True}, calls=calls)["calls"]
     denied = ["refused: Operation not permitted"] * (3 + len(numbers.denied))
     assert tries == denied + ["refused: Function not implemented"] * len(numbers.missing)
+
+
+@both
+def test_no_secret_of_the_system_is_read(attacker: Attacker, means: SandboxSupport) -> None:
+    secrets = ["/etc/shadow", "/etc/gshadow", "/etc/passwd-", "/etc/sudoers", "/etc/environment"]
+    there = [path for path in secrets if Path(path).exists()]
+    usual = [path for path in ("/etc/passwd", "/etc/debian_version") if Path(path).exists()]
+    found = attacker(means, {}, read=[*there, *usual])["read"]
+    assert refused(found[: len(there)])
+    assert not any(one.startswith("refused") for one in found[len(there) :])

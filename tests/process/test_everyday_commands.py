@@ -1,14 +1,16 @@
 """The commands that engineers run most, through `exec`, in every sandbox."""
 
+import base64
 import os
 import re
 import shutil
 import socketserver
+import subprocess
 import threading
 import zipfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +119,9 @@ def fill(work: Path) -> None:
 
 
 class Engineer:
-    def __init__(self, home: Path, means: SandboxSupport, **environ: str) -> None:
+    def __init__(
+        self, home: Path, means: SandboxSupport, *, read: Sequence[str] = (), **environ: str
+    ) -> None:
         self.work = home / "work"
         self.work.mkdir()
         state = home / ".openclaw"
@@ -134,7 +138,7 @@ class Engineer:
         tools = (".cargo/bin", ".rustup", ".pyenv", ".nvm", ".local/bin", ".local/share/uv")
         own = [str(HOME_DIRECTORY / one) for one in tools if (HOME_DIRECTORY / one).exists()]
         settings = ExecToolConfig.model_validate(
-            {"inheritEnv": ["RUSTUP_HOME", *environ], "sandbox": {"read": [*own, *VENV]}}
+            {"inheritEnv": ["RUSTUP_HOME", *environ], "sandbox": {"read": [*own, *VENV, *read]}}
         )
         confine = Sandbox(variables, state, means=means).confine
         self._tools = native_tools(
@@ -188,5 +192,102 @@ async def test_what_engineers_run_every_day_runs(home: Path, means: SandboxSuppo
 
 
 def test_the_table_of_the_docs_has_these_commands() -> None:
-    rows = re.findall(r"^\| `([^`]+)` \|", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `([^`]+)` \| works", PAGE.read_text(), re.MULTILINE)
     assert rows == list(COMMANDS)
+
+
+TOKEN = "a-fine-grained-token-0123456789"
+
+
+@contextmanager
+def git_server(root: Path) -> Generator[str]:
+    """A host for repositories that takes pushes from whoever has the token."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            wanted = "Basic " + base64.b64encode(f"x-access-token:{TOKEN}".encode()).decode()
+            if self.headers["authorization"] != wanted:
+                self.send_response(401)
+                self.send_header("www-authenticate", "Basic realm=git")
+                self.end_headers()
+                return
+            path, _, query = self.path.partition("?")
+            environ = {
+                "PATH": os.environ["PATH"],
+                "GIT_PROJECT_ROOT": str(root),
+                "GIT_HTTP_EXPORT_ALL": "1",
+                "PATH_INFO": path,
+                "QUERY_STRING": query,
+                "REQUEST_METHOD": self.command,
+                "REMOTE_USER": "ann",
+                "CONTENT_TYPE": self.headers.get("content-type", ""),
+            }
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            done = subprocess.run(
+                ["git", "http-backend"], input=body, env=environ, capture_output=True, check=True
+            )
+            head, _, answer = done.stdout.partition(b"\r\n\r\n")
+            self.send_response(200)
+            for line in head.decode().splitlines():
+                name, _, value = line.partition(": ")
+                if name != "Status":
+                    self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        do_POST = do_GET
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@sandboxes
+async def test_git_pushes_with_a_token_of_its_own(
+    home: Path, tmp_path: Path, means: SandboxSupport
+) -> None:
+    repository = tmp_path / "host" / "x.git"
+    subprocess.run(["git", "init", "-q", "--bare", repository], check=True)
+    helper = '"!f() { echo username=x-access-token; echo password=$GH_TOKEN; }; f"'
+    push = "git init -q && echo x > x && git add x && git commit -qm x && git push -q {}/x.git HEAD"
+    with git_server(tmp_path / "host") as address:
+        engineer = Engineer(home, means, GH_TOKEN=TOKEN)
+        with (home / ".gitconfig").open("a") as file:
+            file.write(f'[credential "{address}"]\n\thelper = {helper}\n')
+        result = await engineer.run(push.format(address))
+    assert not result.is_error, text_of(result.blocks)
+    log = ["git", "-C", repository, "log", "--all", "--format=%an %s"]
+    done = subprocess.run(log, capture_output=True, text=True, check=True)
+    assert done.stdout == "Ann x\n"
+
+
+@needs_bubblewrap
+@pytest.mark.skipif(shutil.which("ssh-agent") is None, reason="there is no ssh-agent")
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_command_uses_the_agents_key_but_cannot_read_it(
+    home: Path, tmp_path: Path, allowed: bool
+) -> None:
+    keys, listening = home / ".ssh", tmp_path / "agent.sock"
+    keys.mkdir(mode=0o700)
+    key = keys / "id_ed25519"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    with subprocess.Popen(["ssh-agent", "-D", "-a", listening], stdout=subprocess.PIPE) as agent:
+        try:
+            assert agent.stdout is not None
+            agent.stdout.readline()  # it listens now
+            variable = {"SSH_AUTH_SOCK": str(listening)}
+            subprocess.run(["ssh-add", "-q", key], env={**os.environ, **variable}, check=True)
+            own = [str(listening), str(keys / "known_hosts")] if allowed else []
+            (keys / "known_hosts").touch()
+            engineer = Engineer(home, HERE, read=own, **variable)
+            (engineer.work / "key.pub").write_text((keys / "id_ed25519.pub").read_text())
+            signed = await engineer.run("echo x > x && ssh-keygen -Y sign -n git -f key.pub x")
+            stolen = await engineer.run("cat ~/.ssh/id_ed25519")
+        finally:
+            agent.terminate()
+    assert signed.is_error is not allowed, text_of(signed.blocks)
+    assert stolen.is_error

@@ -3,6 +3,7 @@
 Commands that only talk to a gateway import this, and not what an agent is built with.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -62,6 +63,9 @@ def open_secrets(config: Config, environ: Mapping[str, str], redactor: Redactor)
     return SecretResolver(backends, redactor, timeout=config.secrets.timeout_ms / 1000)
 
 
+_CREDENTIAL = re.compile(r"(?:^|_)(?:TOKEN|KEY|SECRET|PASSWORD|PAT)(?:_|$)", re.IGNORECASE)
+
+
 def register_known_secrets(
     loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor
 ) -> None:
@@ -71,6 +75,9 @@ def register_known_secrets(
     """
     directory = state_dir(environ)
     variables = [name for one in known_providers().values() for name in one.key_variables]
+    agents = effective_agents(loaded.config).values()
+    passed_on = (name for agent in agents for name in agent.exec.inherit_env)
+    variables += [name for name in passed_on if _CREDENTIAL.search(name)]
     values = [*loaded.credentials, *(environ.get(name) for name in variables)]
     for value in (*values, read_token(directory), *known_values(directory)):
         if value:

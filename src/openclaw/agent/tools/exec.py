@@ -24,6 +24,7 @@ from openclaw.core.clock import random_id
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
 from openclaw.mcp_client.sandbox.confinement import own_files
+from openclaw.mcp_client.sandbox.system_files import SYSTEM
 from openclaw.mcp_client.transport.child_process import Program, child_environment, spawn_arguments
 from openclaw.mcp_client.transport.orphan_reaper import KILL, MARKER, OrphanReaper, kill_marked
 from openclaw.mcp_client.transport.orphan_reaper_main import send as send_signal
@@ -178,7 +179,7 @@ class Shells:
         yield from (str(home / name) for name in _READ_FILES if (home / name).exists())
         for name in _PROGRAMS:
             found = shutil.which(name, path=program.environment.get("PATH", os.defpath))
-            if found is not None and Path(found).is_relative_to(home):
+            if found is not None and not any(map(Path(found).is_relative_to, SYSTEM)):
                 parts = own_files(replace(program, command=found, arguments=()), home, ())
                 yield from (str(part) for part in parts if part.exists())
 

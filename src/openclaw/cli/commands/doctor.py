@@ -130,7 +130,8 @@ def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
     """Look at everything; with `start`, start each MCP server and ask each provider once."""
     yield Finding("python", OK, f"Python {sys.version.split()[0]} on {sys.platform}")
     yield from _certificates(env)
-    yield from _state(env)
+    state = list(_state(env))
+    yield from state
     try:
         loaded = env.loaded
     except OpenClawError as error:
@@ -143,6 +144,8 @@ def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
     yield from _guarded("mcp", _servers(env, start=start))
     yield from examine_trust(env)
     yield from _policies(env)
+    if start and not any(finding.level == ERROR for finding in state):
+        yield from _guarded("shell", _shell(env))
     yield _gateway(env)
     yield from _guarded("model", _model(env, ask=start))
     yield from _guarded("sessions", _database(env))
@@ -332,6 +335,27 @@ def _policies(env: Environment) -> Iterator[Finding]:
             if problem := problem_of_rule(rule):
                 message = f"the approved rule '{rule}' of agent '{agent.id}' {problem}"
                 yield Finding("policy", WARNING, message, "change it in tools.approved")
+
+
+def _shell(env: Environment) -> Iterator[Finding]:
+    """Try the programs that commands use most, in the sandbox that they get here."""
+    settings = [one.exec for one in env.agents().values() if one.exec.mode != "off"]
+    if not settings or sys.platform == "win32":
+        return
+    from openclaw.agent.tools.shell_check import check_shell
+
+    found = anyio.run(check_shell, env.environ, settings[0])
+    where = f"in {found.sandbox}" if found.sandbox else "without a sandbox"
+    message = f"commands run {where}; these programs work: {', '.join(found.working) or 'none'}"
+    if found.failing:
+        message += f"; these are installed but don't: {', '.join(found.failing)}"
+    hint = None
+    if found.failing and found.sandbox:
+        hint = "list what they need in tools.exec.sandbox.read"
+    elif found.sandbox != "bubblewrap" and settings[0].sandbox.mode != "off":
+        hint = f"bubblewrap would be better ({found.missing}): it hides the rest of the machine"
+    good = found.sandbox and not found.failing
+    yield Finding("shell", OK if good else WARNING, message, hint)
 
 
 def _gateway(env: Environment) -> Finding:

@@ -17,6 +17,7 @@ from tests.support.fake_http import QuietHandler, serving
 from tests.support.fake_server import server_entry
 
 from openclaw.cli.main import run
+from openclaw.mcp_client.sandbox.confinement import detect_support
 
 
 @pytest.fixture
@@ -455,3 +456,23 @@ def test_a_full_disk_is_found(
         1,
         [("state", "error", f"the disk of {state} is full (2 kB left)")],
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")
+def test_the_programs_that_commands_can_run_here_are_named(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    programs = home / "programs"
+    programs.mkdir()
+    for name, needs in (("rg", "/etc/passwd"), ("gh", home / "token")):
+        (programs / name).write_text(f"#!/bin/sh\ncat {needs}\n")
+        (programs / name).chmod(0o755)
+    (home / "token").write_text("x")
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    _, found = findings(capsys)
+    [shell] = [one for one in found if one["check"] == "shell"]
+    support = detect_support(os.environ["PATH"])
+    assert "rg" in shell["message"].partition("; these are installed")[0]
+    assert shell["message"].endswith("these are installed but don't: gh") == bool(support.best)
+    assert shell["level"] == "warning"
+    assert ("sandbox.read" in shell["hint"]) == bool(support.best)
