@@ -96,6 +96,16 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "hex colons": lambda v: v.encode().hex(":"),
     "x escapes": lambda v: "".join(f"\\x{b:02x}" for b in v.encode()),
     "html": html.escape,
+    "u escapes": lambda v: "".join(
+        f"\\u{v.encode('utf-16-be').hex()[i : i + 4]}"
+        for i in range(0, 2 * len(v.encode("utf-16-be")), 4)
+    ),
+    "entities": lambda v: "".join(f"&#{ord(c)};" for c in v),
+    "hexadecimal entities": lambda v: "".join(f"&#x{ord(c):x};" for c in v),
+    "base64 twice": lambda v: base64.b64encode(base64.b64encode(v.encode())).decode(),
+    "url all twice": lambda v: "".join(f"%25{b:02X}" for b in v.encode()),
+    "bytes": lambda v: str(list(v.encode())),
+    "bytes without spaces": lambda v: json.dumps(list(v.encode()), separators=(",", ":")),
     "shell": shlex.quote,
     "base32": lambda v: base64.b32encode(v.encode()).decode(),
 }

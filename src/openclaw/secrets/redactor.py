@@ -3,6 +3,7 @@
 import base64
 import html
 import json
+import re
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -98,6 +99,9 @@ def _all_forms(value: str) -> Iterator[str]:
     yield from _plain(value)
     yield from _url(data)
     yield from (form for form in _encoded(data) if len(form) >= _MIN_ENCODED)
+    yield from _every_character_escaped(value)
+    twice = base64.b64encode(base64.b64encode(data)).decode()
+    yield from (form for form in (twice, twice.rstrip("=")) if len(form) >= _MIN_ENCODED)
     for encoding in ("utf-16-le", "utf-16-be"):  # as PowerShell encodes commands
         wide = value.encode(encoding, "surrogatepass")
         yield from (form for form in _base64_forms(wide) if len(form) >= _MIN_ENCODED)
@@ -121,6 +125,16 @@ def _plain(value: str) -> Iterator[str]:
     yield shlex.quote(value).strip("'")
 
 
+def _every_character_escaped(value: str) -> Iterator[str]:
+    units = value.encode("utf-16-be", "surrogatepass").hex()
+    escaped = "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    yield escaped
+    yield re.sub(r"[a-f]", lambda digit: digit[0].upper(), escaped)
+    yield "".join(f"&#{ord(sign)};" for sign in value)
+    yield "".join(f"&#x{ord(sign):x};" for sign in value)
+    yield "".join(f"&#x{ord(sign):X};" for sign in value)
+
+
 def _html_safe_json(escaped: str, unsafe: str) -> str:
     # How Go and others write JSON.
     for character in unsafe:
@@ -135,6 +149,7 @@ def _url(data: bytes) -> Iterator[str]:
     yield from _both_cases(quote_plus(data))
     yield from _both_cases("".join(f"%{byte:02X}" for byte in data))
     yield quote(quote(data, safe=""), safe="")
+    yield from _both_cases("".join(f"%25{byte:02X}" for byte in data))
 
 
 def _both_cases(encoded: str) -> Iterator[str]:
@@ -150,6 +165,8 @@ def _encoded(data: bytes) -> Iterator[str]:
         yield digits
         yield digits.upper()
     yield "".join(f"\\x{byte:02x}" for byte in data)
+    for separator in (", ", ","):  # a list of bytes
+        yield separator.join(map(str, data))
     yield base64.b32encode(data).decode().rstrip("=")
     yield from _base64_forms(data)
 
