@@ -60,7 +60,7 @@ def patterns_of_the_program() -> list[Found]:
             seen.setdefault((pattern, int(flags)), Found(name, pattern, int(flags)))
         return genuine(pattern, flags)
 
-    re.compile = recording  # type: ignore[assignment]
+    re.compile = recording
     try:
         for module in pkgutil.walk_packages(openclaw.__path__, "openclaw."):
             if not module.name.endswith("__main__"):
@@ -91,13 +91,14 @@ def _only_anchored(trees: Mapping[Path, ast.Module]) -> set[str]:
 
 
 def _names() -> dict[str, str]:
-    return {
-        f"{value.flags & ~32}{value.pattern}": f"{name}.{attribute}"
-        for name, module in list(sys.modules.items())
-        if name.startswith("openclaw")
-        for attribute, value in vars(module).items()
-        if isinstance(value, re.Pattern)
-    }
+    compiled: dict[str, str] = {}
+    for name, module in list(sys.modules.items()):
+        values: dict[str, Any] = vars(module) if name.startswith("openclaw") else {}
+        for attribute, value in values.items():
+            if isinstance(value, re.Pattern):
+                value = cast("re.Pattern[str]", value)
+                compiled[f"{value.flags & ~32}{value.pattern}"] = f"{name}.{attribute}"
+    return compiled
 
 
 def _module(path: Path) -> str:
