@@ -67,6 +67,7 @@ def patterns_of_the_program() -> list[Found]:
                 importlib.import_module(module.name)
     finally:
         re.compile = genuine
+    _add_imported(seen)
     for shape in SHAPES:
         found = Found("openclaw.secrets.shapes", shape.expression, shape.flags)
         seen.setdefault((found.pattern, found.flags), found)
@@ -76,6 +77,15 @@ def patterns_of_the_program() -> list[Found]:
             seen.setdefault((found.pattern, found.flags), found)
     anchored, named = _only_anchored(trees), _names()
     return [_with_use(found, named, anchored) for found in seen.values()]
+
+
+def _add_imported(seen: dict[tuple[str, int], Found]) -> None:
+    for name, module in list(sys.modules.items()):  # also those that were imported before
+        values: dict[str, Any] = vars(module) if name.startswith("openclaw") else {}
+        for value in values.values():
+            if isinstance(value, re.Pattern) and isinstance(value.pattern, str):
+                flags = value.flags & ~re.UNICODE
+                seen.setdefault((value.pattern, flags), Found(name, value.pattern, flags))
 
 
 def _only_anchored(trees: Mapping[Path, ast.Module]) -> set[str]:
