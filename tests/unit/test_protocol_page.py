@@ -16,7 +16,7 @@ APART = {
 }
 
 
-def tests_in(path: str) -> set[str]:
+def written_tests(path: str) -> set[str]:
     tree = ast.parse((ROOT / path).read_text())
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     names = {node.name for node in tree.body if isinstance(node, functions)}
@@ -25,14 +25,14 @@ def tests_in(path: str) -> set[str]:
 
 @pytest.mark.parametrize("feature", list(features()), ids=lambda one: one.name)
 def test_every_feature_names_tests_that_exist_and_is_somewhere_covered(feature: Feature) -> None:
-    assert set(feature.tests) <= tests_in(feature.path)
+    assert set(feature.tests) <= written_tests(feature.path)
     assert feature.covered
 
 
 def test_every_test_of_the_contract_is_behind_some_feature() -> None:
     named = {test for feature in features() for test in feature.tests}
-    assert tests_in(CONTRACT) - named - APART == set()
-    assert tests_in(HTTP) - named - APART == set()
+    assert written_tests(CONTRACT) - named - APART == set()
+    assert written_tests(HTTP) - named - APART == set()
 
 
 def test_a_feature_is_listed_once() -> None:

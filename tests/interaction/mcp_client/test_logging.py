@@ -60,9 +60,28 @@ async def test_a_failure_is_told_once_with_the_servers_last_words(
     servers = {"s": McpServerConfig.model_validate(entry)}
     async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON):
         await until(lambda: any("does not work" in line for line in _said(caplog, logging.INFO)))
-    (told,) = [line for line in _said(caplog, logging.WARNING) if "does not work" in line]
+    warned = _said(caplog, logging.WARNING)
+    assert "MCP server 's': restarting in 1000 ms (attempt 1)" in warned
+    (told,) = [line for line in warned if "does not work" in line]
     assert "exited with code 3 (its last output: no key is set)" in told
     assert told.endswith("openclaw mcp probe s")
+
+
+async def test_an_operator_reads_how_many_servers_run_and_when_they_have_ended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "openclaw.mcp_client")
+    broken = {"faults": {"exitAtStart": 3}}
+    servers = {
+        "works": fake_config(),
+        "broken": fake_config(broken, restartOnCrash=False),
+        "off": fake_config(enabled=False),
+    }
+    async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON):
+        await until(lambda: "MCP: 1 of 2 servers ready" in _said(caplog, logging.INFO))
+    said = _said(caplog, logging.INFO)
+    assert "MCP server 'off' is disabled, skipping" in said
+    assert said[-1] == "MCP: all servers are shut down"
 
 
 @pytest.mark.requirement("FR-7.2")

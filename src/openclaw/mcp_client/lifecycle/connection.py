@@ -321,7 +321,7 @@ class ServerConnection:
             return
         if self._life.state is not before.state:
             self._since = self._clock.now_ms()
-            wrong = self._state_log.say(self._life)
+            wrong = self._state_log.say(self._life, now)
             self._deps.emit(ServerChanged(self.name, self._life.state, wrong))
             self.on_state()
         self._signal()

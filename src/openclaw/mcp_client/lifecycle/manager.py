@@ -31,6 +31,7 @@ from openclaw.mcp_client.lifecycle.managed_server import (
     ServerUse,
     fingerprint,
 )
+from openclaw.mcp_client.lifecycle.server_state import ServerState
 from openclaw.mcp_client.session.connect import ConnectionDeps
 from openclaw.mcp_client.session.listing import CatalogCache
 
@@ -116,6 +117,7 @@ class McpManager:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
+        running = len(self._servers) + len(self._leaving)
         for server in (*self._servers.values(), *self._leaving):
             server.connection.stop()
         self._servers.clear()
@@ -127,11 +129,25 @@ class McpManager:
             if group.exceptions == (error,):
                 return False  # the caller's own exception leaves unwrapped
             raise
+        finally:
+            if running:
+                logger.info("MCP: all servers are shut down")
 
     def start(self) -> None:
         """Start every server that isn't lazy, all at once, without waiting."""
         for agent in self._agents:
             self._update(agent, EVERYWHERE)
+        assert self._group is not None, "the manager is used inside its context"
+        self._group.start_soon(self._say_how_many_are_ready, name="mcp servers")
+
+    async def _say_how_many_are_ready(self) -> None:
+        """Once each has started or failed; lazy servers start when they are needed."""
+        servers = [server for server in self._servers.values() if not server.config.lazy]
+        for server in servers:
+            await server.tools_known.wait()
+        ready = sum(server.state is ServerState.READY for server in servers)
+        if servers:
+            logger.info("MCP: %d of %d servers ready", ready, len(servers))
 
     # What agents use
 
@@ -329,9 +345,11 @@ class McpManager:
         after: dict[str, ServerUse] = {}
         wanted = known.servers if scope == EVERYWHERE else self._added.get(scope, {})
         for name, config in wanted.items():
-            if config.enabled and known.wholly_denied(safe_name(config.tool_prefix or name)):
+            if not config.enabled:
+                logger.info("MCP server '%s' is disabled, skipping", name)
+            elif known.wholly_denied(safe_name(config.tool_prefix or name)):
                 logger.info("MCP server '%s' is not started: policy denies all of its tools", name)
-            elif config.enabled:
+            else:
                 after[name] = self._take(user, known, name, config)
         self._uses[user] = after
         still_used = {use.server for use in after.values()}

@@ -155,8 +155,8 @@ class StateLog:
         self._last_lines = last_lines
         self._logged: str | None = None
 
-    def say(self, life: ServerLifecycle) -> str | None:
-        """Log the current state; returns what is wrong, if anything."""
+    def say(self, life: ServerLifecycle, now: float) -> str | None:
+        """Log the current state, and when it is tried again; returns what is wrong, if anything."""
         level, wrong, reason = logging.INFO, None, None
         if life.state in _FAILURES:
             level, wrong = _FAILURES[life.state][1], life.last_error
@@ -166,6 +166,10 @@ class StateLog:
         if wrong is not None or life.state is ServerState.READY:
             self._logged = wrong
         logger.log(level, "MCP server '%s' %s", self._name, in_words(life.state, reason))
+        if life.retry_at is not None:
+            wait, attempt = round(1000 * max(0.0, life.retry_at - now)), life.restarts or life.waits
+            words = "MCP server '%s': restarting in %d ms (attempt %d)"
+            logger.log(level, words, self._name, wait, attempt)
         return wrong
 
     def _reason(self, state: ServerState, wrong: str | None) -> str | None:
