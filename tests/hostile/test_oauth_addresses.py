@@ -15,8 +15,10 @@ import pytest
 import trustme
 
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.mcp_client.auth.login import LoginFailed, LoginPrompt, log_in
+from openclaw.mcp_client.auth.login import LoginPrompt
+from openclaw.mcp_client.auth.oauth import LoginFailed
 from openclaw.mcp_client.auth.token_store import Logins
+from openclaw.mcp_client.session.login import log_in
 from openclaw.secrets.refs import Secret
 
 NAME = "docs.test"

@@ -24,10 +24,11 @@ from openclaw.cli.chat.terminal_questions import TerminalQuestions
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.questions import elicit_with
 from openclaw.core.tools import CallContext, ToolResult
-from openclaw.mcp_client.auth.login import LoginPrompt, log_in
+from openclaw.mcp_client.auth.login import LoginPrompt
 from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.lifecycle.manager import AgentServers
 from openclaw.mcp_client.lifecycle.server_state import ServerState
+from openclaw.mcp_client.session.login import log_in
 from openclaw.secrets.refs import Secret
 from tests.support.mcp_server_kit import McpInstallation, open_gateway_runtime, until
 

@@ -29,11 +29,12 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.mcp import oauth
 from openclaw.mcp.oauth_documents import LoginRefused
 from openclaw.mcp_client.auth import login as logging_in
-from openclaw.mcp_client.auth.login import LoginFailed, LoginPrompt, log_in, open_browser
-from openclaw.mcp_client.auth.oauth import check_address
+from openclaw.mcp_client.auth.login import LoginPrompt, open_browser
+from openclaw.mcp_client.auth.oauth import LoginFailed, check_address
 from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.lifecycle import connection
 from openclaw.mcp_client.lifecycle.server_state import ServerState
+from openclaw.mcp_client.session.login import log_in
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import Secret
 
@@ -291,7 +292,7 @@ async def test_a_server_that_asks_for_no_login_is_said_to(desk: Desk) -> None:
 
 
 async def test_a_server_that_lets_everybody_greet_it_is_logged_in_to(desk: Desk) -> None:
-    desk.server.open_to = {"initialize", "notifications/initialized"}
+    desk.server.open_to = {"server/discover", "initialize", "notifications/initialized"}
     await desk.log_in()
     sent = [json.loads(one.body) for one in desk.server.requests if one.body]
     ids = {one["method"]: one["id"] for one in sent if "id" in one}

@@ -230,6 +230,16 @@ async def test_a_bottomless_answer_is_that_calls_error_alone(bench: Bench, depth
         assert server.snapshot.restarts == 0
 
 
+async def test_half_a_character_costs_only_itself(bench: Bench):
+    content = [{"type": "text", "text": "CUT"}]
+    line = json.dumps({"jsonrpc": "2.0", "id": 4, "result": {"content": content}})
+    line = line.replace("CUT", r"emoji \ud83d")  # as JavaScript cuts one
+    tools = [{"name": "cut", "does": {"raw": line, "hang": 1}}]
+    async with bench.serve({"tools": tools, "discover": "refuse"}) as server:
+        result = await server.call_tool("cut", {})
+        assert result["content"] == [{"type": "text", "text": "emoji \ufffd"}]
+
+
 @pytest.mark.requirement("FR-6.4")
 async def test_a_malformed_answer_is_that_calls_error(bench: Bench):
     line = '{"jsonrpc": "2.0", "id": 4, "result": {oops'  # after two handshakes and the tools

@@ -13,7 +13,7 @@ from tests.support.connection_bench import Bench, LoopWatch, until
 from tests.support.fake_http_server import FakeHttpServer
 from tests.support.loop_time import pass_time, pass_time_after
 
-from openclaw.mcp_client.errors import Interrupted, RemoteError, TooLarge
+from openclaw.mcp_client.errors import Interrupted, InvalidResult, RemoteError, TooLarge
 from openclaw.mcp_client.lifecycle.server_state import ServerState
 from openclaw.mcp_client.session.http_sse import endpoint_of
 
@@ -233,6 +233,98 @@ async def test_a_flood_of_events_holds_nobody_up(bench: Bench):
         assert result["content"][0]["text"] == "here"
         assert watch.longest < 1.5
         assert server.snapshot.state is ServerState.READY
+
+
+def message_bytes(id: Any, text: str = "here") -> bytes:
+    result = {"content": [{"type": "text", "text": text}]}
+    return json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode()
+
+
+@pytest.mark.parametrize("kind", ["json", "events"])
+async def test_an_answer_to_another_request_is_not_taken_for_ours(bench: Bench, kind: str):
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if not await greet(stream, message):
+            body = message_bytes(message["id"] + 1000, "somebody else's")
+            await (respond(stream, 200, body) if kind == "json" else events(stream, body))
+
+    async with (
+        serving(handle) as url,
+        bench.run(bench.to({"url": url, "transport": "http"})) as server,
+    ):
+        with anyio.fail_after(60), pytest.raises((InvalidResult, Interrupted)):
+            await server.call_tool("x", {})
+        assert server.snapshot.state is ServerState.READY
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'{"jsonrpc": "2.0", "result": [1]}', b"\xff{", b""])
+async def test_a_malformed_answer_is_said_plainly_and_prints_nothing(
+    bench: Bench, body: bytes, caplog: pytest.LogCaptureFixture
+):
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if not await greet(stream, message):
+            await respond(stream, 200, body)
+
+    async with (
+        serving(handle) as url,
+        bench.run(bench.to({"url": url, "transport": "http"})) as server,
+    ):
+        with pytest.raises(InvalidResult, match="the server's answer cannot be read") as caught:
+            await server.call_tool("x", {})
+        assert "validation" not in str(caught.value)
+    assert not any(record.exc_info for record in caplog.records)
+
+
+async def test_half_a_character_and_a_byte_order_mark_cost_nothing_else(bench: Bench):
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if not await greet(stream, message):
+            body = message_bytes(message["id"], "CUT").replace(b"CUT", rb"\ud83d")
+            await respond(stream, 200, b"\xef\xbb\xbf" + body)
+
+    async with (
+        serving(handle) as url,
+        bench.run(bench.to({"url": url, "transport": "http"})) as server,
+    ):
+        result = await server.call_tool("x", {})
+        assert result["content"][0]["text"] == "\ufffd"
+
+
+async def test_a_stream_that_breaks_off_is_resumed_where_it_was_and_the_call_is_sent_once(
+    bench: Bench,
+):
+    calls: list[dict[str, Any]] = []
+    resumed: list[str] = []
+
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if method == "GET":
+            resumed.append("asked")
+            await events(stream, message_bytes(calls[0]["id"]))
+        elif message.get("method") == "tools/call":
+            calls.append(message)
+            await respond(stream, 200, b"id: e1\nretry: 10\ndata:\n\n", "text/event-stream")
+        else:
+            await greet(stream, message)
+
+    async with (
+        serving(handle) as url,
+        bench.run(bench.to({"url": url, "transport": "http"})) as server,
+    ):
+        result = await server.call_tool("x", {})
+        assert result["content"][0]["text"] == "here"
+    assert (len(calls), len(resumed)) == (1, 1)
+
+
+async def test_a_busy_server_says_when_to_try_again(bench: Bench):
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if not await greet(stream, message):
+            head = "HTTP/1.1 429 X\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"
+            await stream.send(head.encode())
+
+    async with (
+        serving(handle) as url,
+        bench.run(bench.to({"url": url, "transport": "http"})) as server,
+    ):
+        with pytest.raises(RemoteError, match="429; try again in 7 s"):
+            await server.call_tool("x", {})
 
 
 async def test_a_dropped_request_fails_alone_and_the_next_is_sent(bench: Bench):

@@ -27,7 +27,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound, ServerUnavailable
 from openclaw.core.questions import DECLINED, Answer, Elicit, Question, elicit_with
-from openclaw.core.tools import CallContext, JsonObject, ToolSource, json_object
+from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolSource, json_object
 from openclaw.mcp_client.auth.login import LoginPrompt, log_in, open_browser
 from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.bounds import printable
@@ -36,6 +36,7 @@ from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, Pinned, diff, shown_name
 from openclaw.mcp_client.catalog.server_tools import safe_name
 from openclaw.mcp_client.lifecycle.server_state import in_words
+from openclaw.mcp_client.session.login import log_in
 from openclaw.policy.dataflow.effects import effect_of
 from openclaw.runtime.gateway_client import ask_gateway
 from openclaw.runtime.host import flow_rules, open_servers

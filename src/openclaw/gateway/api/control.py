@@ -241,15 +241,14 @@ async def log_in_to_server(gateway: Gateway, name: str) -> Any:
         raise errors.NotFound(
             f"there is no server '{name}' with a login", hint='add `auth: "oauth"` to it'
         )
-    await load("openclaw.mcp_client.auth.login")
-    from openclaw.mcp_client.auth import login
+    await load("openclaw.mcp_client.session.login")
+    from openclaw.mcp_client.auth.login import LoginPrompt
+    from openclaw.mcp_client.session.login import log_in
 
     async def work(put: Put) -> None:
         try:
-            prompt = login.LoginPrompt(
-                show=lambda url, code: put(sse_frame({"url": url}, "address"))
-            )
-            await login.log_in(config, backend.logins(), prompt)
+            prompt = LoginPrompt(show=lambda url, code: put(sse_frame({"url": url}, "address")))
+            await log_in(config, backend.logins(), prompt)
         except errors.OpenClawError as error:
             put(sse_frame(error_json(error), "error"))
             return

@@ -1,31 +1,18 @@
-"""Logging a user in to a remote server: the browser, the callback on loopback, the token."""
+"""The user's part of a login: the browser, and the callback on loopback."""
 
 import webbrowser
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from itertools import count
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import anyio.abc
 import anyio.to_thread
-import httpx2
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from openclaw.config.agent_schema import McpServerConfig
-from openclaw.content.labels import single_line
-from openclaw.core.errors import OperatorFacing
-from openclaw.mcp import names
-from openclaw.mcp.http import ACCEPT_BOTH, METHOD_HEADER, SESSION_HEADER, VERSION_HEADER
 from openclaw.mcp.oauth import ShowCode
-from openclaw.mcp.oauth_documents import LoginRefused
-from openclaw.mcp.revisions import LATEST, LATEST_WITH_HANDSHAKE
-from openclaw.mcp_client.auth.oauth import Auth, check_address
-from openclaw.mcp_client.auth.token_store import Logins, RedirectTo
-from openclaw.mcp_client.errors import NeedsLogin, Unavailable, first_cause
-from openclaw.version import __version__
+from openclaw.mcp_client.auth.oauth import LoginFailed, check_address
 
 CALLBACK_PATH = "/callback"
 LOGIN_SECONDS = 300.0  # how long a person has in the browser
@@ -41,10 +28,6 @@ _GONE = (
     anyio.BrokenResourceError,
     TimeoutError,
 )
-
-
-class LoginFailed(OperatorFacing):
-    """Raised when a login did not end with a token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,81 +155,3 @@ def open_browser(url: str) -> bool:
         return webbrowser.open(url)
     except (webbrowser.Error, OSError):
         return False
-
-
-async def log_in(config: McpServerConfig, logins: Logins, prompt: LoginPrompt) -> None:
-    """Have a user log in; returns once the server accepts our token. Raises `LoginFailed`."""
-    port = None if config.auth is None else config.auth.callback_port
-    try:
-        async with callback_server(port, prompt) as user:
-            redirect = RedirectTo(user.redirect_uri, without_browser=prompt.prefer_code)
-            await _provoke_login(config, await logins.auth(config, user, redirect))
-    except (OperatorFacing, BaseExceptionGroup) as failure:
-        cause = first_cause(failure)
-        if isinstance(cause, NeedsLogin | LoginRefused):
-            raise LoginFailed(single_line(str(cause), 300)) from None
-        if isinstance(cause, Unavailable):
-            raise LoginFailed(single_line(cause.reason, 300)) from None
-        if isinstance(cause, httpx2.HTTPError):
-            raise LoginFailed(f"the server cannot be reached: {cause}") from None
-        raise cause from None
-
-
-_ids = count(1)
-_CLIENT_INFO = {"name": "openclaw", "version": __version__}
-_INITIALIZE: dict[str, Any] = {
-    "protocolVersion": LATEST_WITH_HANDSHAKE.name, "capabilities": {}, "clientInfo": _CLIENT_INFO,
-}  # fmt: skip
-_META: dict[str, Any] = {"_meta": {
-    names.META_VERSION: LATEST.name,
-    names.META_CLIENT: _CLIENT_INFO,
-    names.META_CAPABILITIES: {},
-}}  # fmt: skip
-
-
-async def _provoke_login(config: McpServerConfig, auth: Auth) -> None:
-    """Send requests until one is refused, which starts the login."""
-    assert config.url is not None
-    async with httpx2.AsyncClient(auth=auth, timeout=httpx2.Timeout(_SECONDS)) as client:
-        if config.kind == "sse":
-            response = await _ask(client, config.url)
-        else:
-            response = await _ask(client, config.url, names.INITIALIZE, _INITIALIZE)
-            if not auth.is_logged_in:
-                # Some servers answer `initialize` to anyone, and ask for a login afterwards.
-                headers = _headers_after(response)
-                response = await _ask(client, config.url, names.TOOLS_LIST, _META, **headers)
-    if not auth.is_logged_in:
-        raise LoginFailed(
-            f"the server did not ask for a login (it answered {response.status_code})",
-            hint='remove `auth: "oauth"`',
-        )
-    if response.status_code in (401, 403):
-        raise LoginFailed(
-            f"the server did not accept the token (it answered {response.status_code})"
-        )
-
-
-async def _ask(
-    client: httpx2.AsyncClient,
-    url: str,
-    method: str | None = None,
-    params: dict[str, Any] | None = None,
-    **headers: str,
-) -> httpx2.Response:
-    """The answer without its body; without an MCP method, requests the event stream."""
-    sent = {"Accept": ACCEPT_BOTH, **headers}
-    id = next(_ids)  # each is used only once in a session
-    message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params} if method else None
-    verb = "POST" if message else "GET"
-    async with client.stream(verb, url, headers=sent, json=message) as response:
-        return response
-
-
-def _headers_after(response: httpx2.Response) -> dict[str, str]:
-    """The headers of the request after `initialize`, for the revision that the server speaks."""
-    if not response.is_success:
-        return {VERSION_HEADER: LATEST.name, METHOD_HEADER: names.TOOLS_LIST}
-    session = response.headers.get(SESSION_HEADER)
-    own = {SESSION_HEADER: session} if session else {}
-    return {VERSION_HEADER: LATEST_WITH_HANDSHAKE.name, **own}

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
@@ -11,7 +12,7 @@ import anyio
 import httpx2
 
 from openclaw.core.clock import SystemClock
-from openclaw.core.errors import MissingExtra
+from openclaw.core.errors import MissingExtra, OperatorFacing
 from openclaw.mcp.oauth import (
     AskUser,
     Grant,
@@ -83,6 +84,10 @@ def _signing() -> Signing | None:
     return PemKeys()
 
 
+class LoginFailed(OperatorFacing):
+    """Raised when a login did not end with a token."""
+
+
 class Auth(httpx2.Auth):
     """One server's authentication; raises `NeedsLogin` if somebody has to log in.
 
@@ -113,7 +118,8 @@ class Auth(httpx2.Auth):
         while True:
             for name in ("authorization", "dpop"):
                 request.headers.pop(name, None)
-            request.headers.update(flow.authorization(request.method, url))
+            with _translated():
+                request.headers.update(flow.authorization(request.method, url))
             sent = flow.tokens
             response = yield request
             self._answered_from = _peer(response) or self._answered_from
@@ -249,16 +255,8 @@ class Auth(httpx2.Auth):
 
     async def _run(self, steps: Generator[Step, Any, T]) -> T:
         """Raises `NeedsLogin` for a refusal, and `Unavailable` if trying again may help."""
-        try:
+        with _translated(), closing(steps):
             return await self._drive(steps)
-        except SignaturesMissing:
-            raise MissingExtra("a login with signatures", "signing") from None
-        except OAuthUnavailable as problem:
-            raise Unavailable(f"the login did not work: {problem}") from None
-        except OAuthError as refusal:
-            raise NeedsLogin(str(refusal)) from None
-        finally:
-            steps.close()
 
     async def _drive(self, steps: Generator[Step, Any, T]) -> T:
         try:
@@ -313,6 +311,19 @@ class Auth(httpx2.Auth):
         except FetchError as problem:
             raise OAuthUnavailable(problem.message) from None
         return HttpResponse(response.status, response.headers, response.body)
+
+
+@contextmanager
+def _translated() -> Generator[None]:
+    """The flow's errors as ours."""
+    try:
+        yield
+    except SignaturesMissing:
+        raise MissingExtra("a login with signatures", "signing") from None
+    except OAuthUnavailable as problem:
+        raise Unavailable(f"the login did not work: {problem}") from None
+    except OAuthError as refusal:
+        raise NeedsLogin(str(refusal)) from None
 
 
 async def _drop_body(refusal: httpx2.Response) -> None:

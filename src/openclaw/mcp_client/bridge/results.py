@@ -188,6 +188,9 @@ def _take_link(item: Mapping[str, Any], parts: _Parts) -> None:
         parts.outputs.append(ResourceLink(uri, name, mime, about or None))
 
 
+_JSON_STARTS = frozenset("{[-0123456789tfn")
+
+
 def _take_structured(value: object, parts: _Parts) -> None:
     """Add the structured result as JSON, unless the server already gave it as text."""
     try:
@@ -195,20 +198,30 @@ def _take_structured(value: object, parts: _Parts) -> None:
     except (TypeError, RecursionError, orjson.JSONEncodeError):
         parts.words.append("[Structured content that cannot be written as JSON]")
         return
-    if not any(_says_the_same(block, value) for block in parts.outputs):
+    texts = [block.text for block in parts.outputs if isinstance(block, Text)]
+    # Many servers wrap what is no object, so that it is one.
+    inner = list(cast(dict[str, object], value).values()) if isinstance(value, dict) else []
+    candidates: list[object] = [value, *inner] if len(inner) == 1 else [value]
+    if not any(_says_the_same(texts, candidate) for candidate in candidates):
         parts.words.append(words)
         parts.outputs.append(Text(words))
 
 
-def _says_the_same(block: Block, value: object) -> bool:
-    if not isinstance(block, Text):
-        return False
-    if isinstance(value, dict) and list(cast(dict[str, object], value).values()) == [block.text]:
+def _says_the_same(texts: list[str], value: object) -> bool:
+    """Whether one text says it, or for a list, one text for each item."""
+    if any(_is_written(text, value) for text in texts):
         return True
-    if not block.text.lstrip().startswith(("{", "[")):
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return bool(items) and len(items) == len(texts) and all(map(_is_written, texts, items))
+
+
+def _is_written(text: str, value: object) -> bool:
+    if isinstance(value, str):
+        return text == value
+    if text.lstrip()[:1] not in _JSON_STARTS:
         return False
     try:
-        return bool(orjson.loads(block.text) == value)
+        return bool(orjson.loads(text) == value)
     except (orjson.JSONDecodeError, RecursionError):
         return False
 

@@ -80,6 +80,12 @@ class ConnectParams:
     stderr: child_process.StderrTail
     on_asked: Callable[[], None] = lambda: None
     """Called when everything is loaded, right before the handshake."""
+    patience: float | None = None
+    """Seconds for each step of the handshake, if a user logs in meanwhile."""
+
+    @property
+    def handshake_seconds(self) -> float:
+        return self.config.timeout / 1000 if self.patience is None else self.patience
 
 
 async def open_session(params: ConnectParams) -> AbstractAsyncContextManager[ServerSession]:
@@ -120,10 +126,10 @@ async def handshake(
     params: ConnectParams, session: ServerSession, turned_away: Callable[[], bool] | None = None
 ) -> None:
     """Do the handshake within the configured time."""
-    seconds = params.config.timeout / 1000
+    seconds = params.handshake_seconds
     try:
         with anyio.fail_after(seconds):
-            await session.handshake(params.memory, turned_away)
+            await session.handshake(params.memory, turned_away, params.patience)
     except TimeoutError:
         raise ConnectionFailed(f"no handshake within {seconds:g} s") from None
 

@@ -27,7 +27,8 @@ async def open_remote(params: ConnectParams) -> AsyncGenerator[ServerSession]:
     auth = None if config.auth is None or deps.auth is None else await deps.auth(config)
     # Every call has its own deadline, and a stream of events may be silent as long as it likes.
     timeout = httpx2.Timeout(config.timeout / 1000, read=None)
-    remedy = None if auth is None else f"run: openclaw mcp login {params.name}"
+    has_remedy = auth is not None and params.patience is None
+    remedy = f"run: openclaw mcp login {params.name}" if has_remedy else None
     params.on_asked()
     async with httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout) as client:
         remote = HttpClient(client, url, config.max_message_bytes, remedy)
@@ -75,7 +76,7 @@ async def _open_sse(params: ConnectParams, client: HttpClient) -> AsyncGenerator
     session = make_session(params, "sse")
     async with session.running() as group:
         transport = SseTransport(client, session.caller, group)
-        await transport.open(params.config.timeout / 1000)
+        await transport.open(params.handshake_seconds)
         await handshake(params, session, lambda: client.was_turned_away)
         yield session
 

@@ -99,13 +99,16 @@ class ServerSession:
     # ---- the handshake
 
     async def handshake(
-        self, memory: EraMemory, turned_away: Callable[[], bool] | None = None
+        self,
+        memory: EraMemory,
+        turned_away: Callable[[], bool] | None = None,
+        patience: float | None = None,
     ) -> None:
         """Do the handshake that fits the server, and remember which one that was.
 
         `turned_away` says whether the last answer came from something in front of the server (a
         login, a maintenance page): that says nothing about its era. Without it, the server is a
-        child process.
+        child process. With `patience`, each request may take that many seconds.
         """
         remembered = await anyio.to_thread.run_sync(memory.recall)
         discovery_was_turned_away = False
@@ -116,7 +119,7 @@ class ServerSession:
                 discovery_was_turned_away = turned_away()
 
         try:
-            result = await self._negotiate(remembered is Era.LEGACY, observe)
+            result = await self._negotiate(remembered is Era.LEGACY, observe, patience)
         except Exception:
             if remembered is None and turned_away is None:
                 # A child that crashes on `server/discover` is not asked again.
@@ -131,15 +134,19 @@ class ServerSession:
             era = Era.MODERN if stateless else Era.LEGACY
             await anyio.to_thread.run_sync(memory.remember, era)
 
-    async def _negotiate(self, legacy: bool, observe: Callable[[str], None]) -> Handshake:
-        steps = Negotiation(CLIENT_INFO, self._handlers.capabilities(), negotiation.STALL)
+    async def _negotiate(
+        self, legacy: bool, observe: Callable[[str], None], patience: float | None
+    ) -> Handshake:
+        stall = negotiation.STALL if patience is None else patience
+        steps = Negotiation(CLIENT_INFO, self._handlers.capabilities(), stall)
         changed = anyio.Event()
         last: CallFailed | None = None
 
         async def ask(step: Ask) -> None:
             nonlocal last
             try:
-                result = await self.caller.call(step.method, step.params, timeout=step.timeout)
+                seconds = step.timeout if patience is None else patience
+                result = await self.caller.call(step.method, step.params, timeout=seconds)
             except CallFailed as failure:
                 observe(step.method)
                 last = failure

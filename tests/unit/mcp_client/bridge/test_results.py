@@ -140,9 +140,21 @@ def test_structured_content_that_was_also_given_in_words_is_not_repeated() -> No
     assert shown(one).count('"answer"') == 1
 
 
-def test_structured_content_that_only_wraps_the_words_is_not_repeated() -> None:
-    one = rendered(text("forty-two"), structuredContent={"result": "forty-two"})
-    assert shown(one).count("forty-two") == 1
+@pytest.mark.parametrize(
+    ("words", "structured"),
+    [
+        (["forty-two"], {"result": "forty-two"}),
+        (["42"], {"result": 42}),
+        (['[{"a": 1}, 2]'], {"result": [{"a": 1}, 2]}),
+        (['{"a": 1}', '{"a": 2}'], {"result": [{"a": 1}, {"a": 2}]}),
+        (["x", "y"], ["x", "y"]),
+    ],
+)
+def test_structured_content_that_only_wraps_the_words_is_not_repeated(
+    words: list[str], structured: Any
+) -> None:
+    one = rendered(*map(text, words), structuredContent=structured)
+    assert one.outputs == rendered(*map(text, words)).outputs
 
 
 def test_structured_content_beside_other_words_is_added() -> None:

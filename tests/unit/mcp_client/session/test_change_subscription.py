@@ -8,7 +8,7 @@ import pytest
 
 from openclaw.mcp.negotiation import Handshake
 from openclaw.mcp.revisions import REVISIONS
-from openclaw.mcp_client.errors import RemoteError, TimedOut
+from openclaw.mcp_client.errors import CallFailed, Interrupted, RemoteError, TimedOut
 from openclaw.mcp_client.session import notifications
 from openclaw.mcp_client.session.notifications import ChangeSubscription
 
@@ -84,6 +84,62 @@ async def test_a_catalogue_is_asked_for_again_when_its_time_is_over(
             group.start_soon(following.run, cast("Any", _Session()))
             await refreshed.wait()
             group.cancel_scope.cancel()
+
+
+class _Listening(_Session):
+    """A server of 2026-07-28 that refuses to tell of resources, or breaks off at first."""
+
+    handshake_result = Handshake(
+        REVISIONS["2026-07-28"], {"tools": {"listChanged": True}, "resources": {}}
+    )
+
+    def __init__(self, first: CallFailed) -> None:
+        super().__init__()
+        self.caller = self
+        self.first: CallFailed | None = first
+        self.listened: list[Any] = []
+
+    async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        self.listened.append(params["notifications"])
+        self.changed.set()
+        self.changed = anyio.Event()
+        if self.first is not None:
+            failure, self.first = self.first, None
+            raise failure
+        await anyio.sleep_forever()
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("failure", "second"),
+    [
+        (RemoteError(-32602, "no such resource"), {"toolsListChanged": True}),
+        (Interrupted("it broke off"), {"toolsListChanged": True, "resourceSubscriptions": ["a:1"]}),
+    ],
+)
+async def test_a_refused_or_broken_subscription_is_made_again(
+    failure: CallFailed, second: dict[str, Any]
+) -> None:
+    refreshed: set[str] = set()
+    listed_again = anyio.Event()
+
+    async def refresh(_: Any, kind: str) -> bool:
+        refreshed.add(kind)
+        if refreshed == {"tools", "resources", "prompts"}:
+            listed_again.set()
+        return True
+
+    link = _Listening(failure)
+    following = ChangeSubscription(refresh, lambda uri: None)
+    following.want_updates(["a:1"])
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(following.run, cast("Any", link))
+            await listed_again.wait()
+            while len(link.listened) < 2:
+                await link.changed.wait()
+            group.cancel_scope.cancel()
+    assert link.listened[1] == second
 
 
 async def test_one_refused_subscription_leaves_the_others_and_unwanted_ones_end() -> None:
