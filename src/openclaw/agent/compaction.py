@@ -23,7 +23,9 @@ from openclaw.core.events import plan_of
 from openclaw.core.installed import read_data
 from openclaw.core.tools import json_object
 
-FILLED_SHARE = 0.92  # of the room: the conversation is cut to this, so that the next steps fit
+# Of the room: how much is cut at once. Whatever is cut changes the beginning of the request, which the
+# provider then has to read anew: so it is much, and seldom.
+CUT_SHARE = 0.5
 # Shares of the context:
 LEAST_SHARE = 0.15  # for the conversation, even if preamble and tools fill the rest
 REQUEST_SHARE = 0.5  # for the text to be summarised, in the request for a summary
@@ -80,6 +82,24 @@ def cut_index(items: Sequence[Item], keep: int, turn_start: int | None = None) -
 def is_from_turn(item: Item, turn_start: int | None) -> bool:
     """Whether the person said this in the turn that begins at number `turn_start`."""
     return turn_start is not None and isinstance(item, UserItem) and item.seq >= turn_start
+
+
+def cut_target(total: int, room: int) -> int:
+    """How many tokens a conversation of `total` is cut to, which has `room`.
+
+    It is cut in blocks, so that a conversation that is read from the store again, a little longer,
+    is cut at the same place.
+    """
+    if total <= room:
+        return total
+    block = max(1, int(room * CUT_SHARE))
+    return max(total - -(-(total - room) // block) * block, room - block)
+
+
+def shown_images(count: int, most: int) -> int:
+    """How many of `count` images are still shown: the oldest are left out several at a time."""
+    block = max(1, most // 2)
+    return count if count <= most else count - -(-(count - most) // block) * block
 
 
 def without_old_images(items: Sequence[Item], count: int) -> list[Item]:

@@ -394,18 +394,19 @@ class Loop:
         return self._fixed + compaction.total_tokens(self.items)
 
     async def _make_room(self, built: BuiltModel) -> None:
-        self.items = compaction.without_old_images(self.items, MOST_SHOWN)
+        count = len(transcript.images_in(self.items))
+        shown = compaction.shown_images(count, MOST_SHOWN)
+        self.items = compaction.without_old_images(self.items, shown)
         window = built.context_window
         most = min(window * self.compact_at, window - built.output_room)
         if self._guess() * self._factor <= most:
             return
         # If preamble and tools fill the context by themselves, the message still gets some room.
-        room = max(most / self._factor - self._fixed, window * compaction.LEAST_SHARE)
-        await self._shrink(built, int(room))
+        room = int(max(most / self._factor - self._fixed, window * compaction.LEAST_SHARE))
+        await self._shrink(built, compaction.cut_target(compaction.total_tokens(self.items), room))
 
     async def _shrink(self, built: BuiltModel, room: int) -> None:
         """Cut old results, then summarise the oldest part, then cut what is left if need be."""
-        room = int(room * compaction.FILLED_SHARE)
         items = compaction.trimmed_old(self.items, room)
         if compaction.total_tokens(items) > room:
             notes = min(int(built.context_window * compaction.SUMMARY_SHARE), room // 4)

@@ -1,8 +1,10 @@
 """Long work: the order stays intact, room is used well, and limits stop with an account."""
 
 import json
+from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -357,3 +359,32 @@ async def test_a_tool_that_runs_is_told_to_the_model_as_unknown_when_stopped() -
             tasks.cancel_scope.cancel()
         await kit.say("and now?")
     assert "It may or may not have happened" in json.dumps(server.requests[-1].body)
+
+
+async def test_nearly_all_of_a_request_is_what_the_one_before_began_with(soaking: bool) -> None:
+    """Providers cache that, both before the context is full and once things have to be cut."""
+    steps, window, chars = (180, 64_000, 900) if soaking else (90, 24_000, 350)
+    script = Working(work(steps, chars))
+    model = {"contextWindow": window, "maxTokens": 2_000}
+    async with (
+        scripted_model(script=script) as server,
+        agent_kit(scripted_config(server.url, model=model), tools=file_tools(chars)) as kit,
+    ):
+        await kit.say(ORDER)
+    asked = [
+        json.dumps([request.body["tools"], request.body["messages"]])
+        for request in script.requests
+        if not summarises(request)
+    ]
+    assert len(asked) == steps
+    shared = [
+        bisect(range(len(one)), 0, key=lambda at: not other.startswith(one[: at + 1]))
+        for one, other in pairwise(asked)
+    ]
+    sizes = [len(request) for request in asked[1:]]
+    cuts = [
+        at for at, (same, size) in enumerate(zip(shared, sizes, strict=True)) if same < size / 2
+    ]
+    assert cuts, "the context was never full"
+    for phase in (slice(cuts[0]), slice(cuts[0], None)):
+        assert sum(shared[phase]) / sum(sizes[phase]) >= 0.95

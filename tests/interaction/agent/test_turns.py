@@ -480,7 +480,7 @@ async def test_an_overflow_is_answered_by_compaction_and_not_by_a_crash(api: str
 async def test_calls_and_results_are_never_parted_by_compaction() -> None:
     tools = FakeTools()
     tools.add("look", "z" * 1500)
-    rules = [Step(text="SUMMARY", when="[the person]")]
+    rules = [Step(text="SUMMARY", when="[called look")]
     calls = [Step(calls=(("look", {}), ("look", {}))) for _ in range(6)]
     async with (
         scripted_model([*calls, Step(text="done")], rules=rules) as model,
