@@ -111,6 +111,8 @@ class OpenClawAgent:
         session = await self._open(
             f"{sessions.SESSION_PREFIX}{random_id()}", self.agent_id, cwd, mcp_servers or ()
         )
+        # So that it can be loaded even if no prompt follows.
+        await (await self.agent.store()).open_session(session.agent_id, session.id)
         return schema.NewSessionResponse(session_id=session.id, **await self._choices(session))
 
     @as_protocol_errors
@@ -160,6 +162,7 @@ class OpenClawAgent:
         session.agent_id = (await self.agent.settings(mode_id)).id
         session.model = None
         await self._connect(session)
+        await sessions.note_agent(await self.agent.store(), session)
         await self._client.session_update(session.id, update_current_mode(session.agent_id))
         return schema.SetSessionModeResponse()
 

@@ -35,7 +35,7 @@ from openclaw.media.intake import Intake
 from openclaw.media.stored_files import OrderFiles, order_files
 from openclaw.media.transcription import Transcriber
 from openclaw.secrets.redactor import Redactor
-from openclaw.sessions.records import Entry
+from openclaw.sessions.records import Entry, EntryKind, NewEntry
 from openclaw.sessions.store import SessionStore
 from openclaw.sessions.task_groups import helper_tasks
 
@@ -320,7 +320,8 @@ def _free_name(name: str, taken: Mapping[str, Any]) -> str:
 
 
 SESSION_PREFIX = "acp-"
-_FIRST_ENTRIES = 4  # the first message is among them
+_FIRST_ENTRIES = 8  # the first message is among them
+_NOTE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +347,14 @@ async def find(store: SessionStore, key: str) -> FoundSession | None:
                 media[attached["digest"]] = data
     latest = max(parts, key=lambda part: part.updated_ms)
     return FoundSession(latest.agent, sorted(entries, key=lambda entry: entry.at_ms), media)
+
+
+async def note_agent(store: SessionStore, session: Session) -> None:
+    """Make this agent's part of the conversation the latest, which says whose turn is next."""
+    part = await store.open_session(session.agent_id, session.id)
+    with anyio.move_on_after(_NOTE_SECONDS):  # a turn that holds it will make it the latest
+        async with store.acquire_lane(part) as lane:
+            await lane.append(None, [NewEntry(EntryKind.NOTICE, {})])
 
 
 async def list_page(

@@ -22,8 +22,7 @@ UNKNOWN_OUTCOME = (
     "happened. Do not repeat it without finding out first."
 )
 CANCELLED_CALL = (
-    "Cancelled: the person stopped the turn while this call was running. It may or may not have "
-    "happened."
+    "Cancelled: the turn was stopped while this call was running. It may or may not have happened."
 )
 NOT_MADE = "This call was not made: the turn ended before it."
 # Keys in a notice's data:
@@ -34,7 +33,7 @@ REFUSED = "refusedImages"  # images that a provider refused: they are not sent a
 NOTE = "note"  # what the runtime tells the model
 
 _ENDINGS = {
-    EntryKind.TURN_CANCELLED: "[The person stopped this turn before it was answered.]",
+    EntryKind.TURN_CANCELLED: "[This turn was stopped before it was answered.]",
     EntryKind.TURN_ERROR: "[This turn ended with an error before it was answered.]",
     EntryKind.TURN_LOST: "[The program stopped during this turn; it was not answered.]",
 }

@@ -120,6 +120,22 @@ async def test_agents_are_modes_and_models_can_be_chosen(installation: Any, conn
     assert [one.content.text for one in replayed] == ["Hi.", "One.", "Write.", "Two."]
 
 
+async def test_a_session_without_a_prompt_and_its_mode_outlive_the_connection(
+    installation: Any, connect: Any
+) -> None:
+    agents = {"defaults": {"model": "acme/scripted"}, "list": [{"id": "main"}, {"id": "writer"}]}
+    installation.configure("http://127.0.0.1:9", agents=agents)
+    modes: list[str] = []
+    async with connect() as (agent, _):
+        key = (await agent.new_session(cwd=str(installation.cwd))).session_id
+    for mode in ("writer", "main", "writer"):
+        async with connect() as (agent, _):
+            loaded = await agent.load_session(cwd=str(installation.cwd), session_id=key)
+            modes.append(loaded.modes.current_mode_id)
+            await agent.set_session_mode(session_id=key, mode_id=mode)
+    assert modes == ["main", "writer", "main"]
+
+
 @pytest.mark.parametrize(
     ("answer", "outcomes", "asked"),
     [

@@ -12,7 +12,13 @@ import anyio.to_thread
 
 from openclaw.agent.budget import cut_to
 from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quoted, said, spec
-from openclaw.config.paths import PRIVATE_FILE, private_directory
+from openclaw.config.paths import (
+    PRIVATE_FILE,
+    locked,
+    private_directory,
+    target_of,
+    write_atomically,
+)
 from openclaw.content.frame import frame
 from openclaw.content.labels import sanitise_label
 from openclaw.core.clock import Clock
@@ -37,6 +43,8 @@ _SOURCE = "Memory"
 _FRAME = "<<<EXTERNAL_UNTRUSTED_CONTENT"
 _WORD = re.compile(r"\w+")
 _SHORT = 3
+_DATED = re.compile(r"^- (?:\d{4}-\d\d-\d\d: )?")
+_MOST_SIMILAR = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +53,35 @@ class Memory:
 
     directory: Path
 
-    def add(self, name: str, day: str, text: str) -> None:
+    def add(self, name: str, day: str, text: str, replaces: str = "") -> bool:
+        """Add a note, in place of the one that it `replaces`; false if it is there already."""
         private_directory(self.directory)
-        file = self.directory / name
+        with locked(self.directory / name):
+            return self._add(self.directory / name, day, text, replaces)
+
+    def _add(self, file: Path, day: str, text: str, replaces: str) -> bool:
         if not file.exists():
             file.touch(mode=PRIVATE_FILE)
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        kept = [line for line in lines if not replaces or _fact(line) != _fact(replaces)]
+        if len(kept) < len(lines):
+            write_atomically(target_of(file), "".join(f"{line}\n" for line in kept))
+        if any(_fact(line) == _fact(text) for line in kept):
+            return False
         with file.open("a", encoding="utf-8") as notes:
             notes.write(f"- {day}: {' '.join(text.split())}\n")
+        return True
+
+    def about_the_same(self, name: str, text: str) -> list[str]:
+        """The notes, but this one, that share most of their words with it."""
+        wanted = _words(text)
+        return [
+            line
+            for file, line in self.lines()
+            if file == name
+            and _fact(line) != _fact(text)
+            and 2 * len(wanted & _words(_fact(line))) >= max(1, len(wanted))
+        ][-_MOST_SIMILAR:]
 
     def lines(self) -> Iterator[tuple[str, str]]:
         for file in sorted(self.directory.glob("*.md")):
@@ -80,6 +110,11 @@ class Memory:
         lines = [line for file, line in self.lines() if file == name]
         kept = _last_within(lines, 3 * _BUDGET, "(older lines are left out; recall finds them)")
         return cut_to("\n".join(kept), 2 * _BUDGET)
+
+
+def _fact(line: str) -> str:
+    """What a note says, without its date and however it is written."""
+    return " ".join(_DATED.sub("", line).casefold().split()).rstrip(".")
 
 
 def _last_within(texts: Sequence[str], room: int, left_out: str) -> list[str]:
@@ -139,6 +174,7 @@ _REMEMBER = spec(
     "text",
     changes=True,
     text="One sentence that makes sense by itself.",
+    replaces="A note that is no longer true, word for word.",
 )
 _RECALL = spec(
     "recall", "Search what you remember, and the person's notes.", "query", query="A few words."
@@ -163,9 +199,16 @@ def memory_tools(
         own = is_from_person(text, history, heard=heard)
         today = datetime.fromtimestamp(clock.now_ms() / 1000, ZoneInfo(timezone))
         name = PERSON if own else OTHERS
-        await anyio.to_thread.run_sync(memory.add, name, f"{today:%Y-%m-%d}", text)
+        # Nobody but the person has a note of theirs replaced.
+        replaces = arguments.text("replaces", "")
+        day = f"{today:%Y-%m-%d}"
+        if not await anyio.to_thread.run_sync(memory.add, name, day, text, replaces):
+            return said("That is remembered already.")
         if own:
-            return said(f"Remembered in {memory.directory / name}.")
+            similar = await anyio.to_thread.run_sync(memory.about_the_same, name, text)
+            hint = "".join(f"\n{line}" for line in similar)
+            hint = hint and f"\nIf one of these is no longer true, replace it:{hint}"
+            return said(f"Remembered in {memory.directory / name}.{hint}")
         return said(
             f"Stored in {memory.directory / name} as something you heard: the person did not "
             "say it. It will be shown to you as untrusted."

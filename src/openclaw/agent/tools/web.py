@@ -109,6 +109,11 @@ OpenClient = Callable[[], AbstractAsyncContextManager["GuardedClient"]]
 
 _ACCEPT = "text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.9,*/*;q=0.1"
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
+_XML_ENCODING = re.compile(
+    rb"""\A\s*<\?xml\s[^>]{0,99}?encoding\s*=\s*["']([A-Za-z0-9_.:-]{1,40})"""
+)
+_UNTOLD = ("", "application/octet-stream", "binary/octet-stream", "application/force-download")
+_PDF_MARK = b"%PDF-"
 _HEAD_BYTES = 2048
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -132,6 +137,8 @@ async def fetch_page(
             max_bytes = _MAX_PDF_BYTES
         async for piece in answer.chunks():
             body += piece
+            if kind in _UNTOLD and body.startswith(_PDF_MARK):
+                kind, max_bytes = _PDF, _MAX_PDF_BYTES
             if len(body) > max_bytes:
                 break
     if kind == _PDF:
@@ -145,14 +152,23 @@ async def fetch_page(
 
 
 def decoded(body: bytes, content_type: str) -> str:
-    """The body's text, decoded as its byte order mark, the server or the page says."""
+    """The body's text, decoded as its byte order mark, the server or the page says.
+
+    If none does, it is UTF-8 or else, as browsers take it, Windows-1252.
+    """
     named = [name for mark, name in _BOMS if body.startswith(mark)]
-    places = content_type.encode("ascii", "ignore"), body[:_HEAD_BYTES]
-    named += [found[1].decode("ascii") for place in places if (found := _CHARSET.search(place))]
+    head = body[:_HEAD_BYTES]
+    declared = _CHARSET.search(content_type.encode("ascii", "ignore"))
+    found = (declared, _XML_ENCODING.search(head), _CHARSET.search(head))
+    named += [match[1].decode("ascii") for match in found if match]
     for charset in named:
         with suppress(LookupError, ValueError):  # there is no such charset
             return body.decode(charset, "replace")
-    return body.decode("utf-8", "replace")
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        was_cut = error.start > _HEAD_BYTES and error.end == len(body)
+        return body.decode("utf-8" if was_cut else "cp1252", "replace")
 
 
 _SOURCE = "Web Search"

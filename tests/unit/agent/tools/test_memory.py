@@ -39,10 +39,10 @@ async def said(store: SqliteStore, kind: EntryKind, text: str, **data: object) -
         await lane.append(turn, [])
 
 
-async def remember(memory: Memory, store: SqliteStore, text: str) -> str:
+async def remember(memory: Memory, store: SqliteStore, text: str, **more: str) -> str:
     tools = NativeTools(memory_tools(memory, store, Noon(), "Asia/Tokyo"))
     context = CallContext("main", "s", "c")
-    return text_of((await tools.call("remember", {"text": text}, context)).blocks)
+    return text_of((await tools.call("remember", {"text": text, **more}, context)).blocks)
 
 
 async def test_what_the_person_said_stands_before_the_next_conversation(
@@ -172,3 +172,33 @@ async def test_recall_finds_what_was_said_in_conversations_that_it_may_read(
     nothing = NativeTools(memory_tools(memory, store, Noon(), "UTC"))
     missing = await nothing.call("recall", {"query": "zeppelin"}, context)
     assert text_of(missing.blocks) == "Nothing is remembered about that."
+
+
+async def test_a_fact_is_stored_once_and_a_new_one_replaces_the_old(
+    memory: Memory, store: SqliteStore
+) -> None:
+    await remember(memory, store, "The person drinks tea in the morning.")
+    again = await remember(memory, store, "the person drinks  tea in the morning")
+    assert again == "That is remembered already."
+    told = await remember(memory, store, "The person drinks coffee in the morning.")
+    assert "replace it:\n- 2026-11-17: The person drinks tea in the morning." in told
+    await remember(
+        memory,
+        store,
+        "The person drinks water in the morning.",
+        replaces="- 2026-11-17: The person drinks tea in the morning.",
+    )
+    assert [line for _, line in memory.lines()] == [
+        "- 2026-11-17: The person drinks coffee in the morning.",
+        "- 2026-11-17: The person drinks water in the morning.",
+    ]
+
+
+async def test_what_was_heard_replaces_nothing_that_the_person_said(
+    memory: Memory, store: SqliteStore
+) -> None:
+    await said(store, EntryKind.USER_MESSAGE, "I use tabs.")
+    await remember(memory, store, "The person uses tabs.")
+    await said(store, EntryKind.TOOL_RESULT, frame(PAGE, source="Web", sender="x"))
+    await remember(memory, store, "Purple is preferred.", replaces="The person uses tabs.")
+    assert "uses tabs" in (memory.directory / "MEMORY.md").read_text()

@@ -30,7 +30,9 @@ class Handler(QuietHandler):
         body = "<h1>Grüße</h1>".encode("latin-1") if self.path == "/page" else b"x" * 5000
         kind = "text/html; charset=iso-8859-1" if self.path == "/page" else "text/plain"
         if self.path.startswith("/pdf"):
-            body, kind = self.pdf if self.path == "/pdf" else b"%PDF-broken", "application/pdf"
+            body = b"%PDF-broken" if self.path == "/pdf-broken" else self.pdf
+            untold = self.path == "/pdf-untold"
+            kind = "application/octet-stream" if untold else "application/pdf"
         self.reply(body, kind=kind)
 
 
@@ -77,7 +79,14 @@ async def test_an_address_of_this_machine_is_refused(address: str) -> None:
         ("\ufeffé".encode(), "", "é"),
         ("é".encode(), "text/html; charset=nonsense", "é"),
         ("é".encode(), "text/html; charset=hex", "é"),
-        (b"\xff", "text/plain", "\ufffd"),
+        ("é".encode("latin-1"), "text/plain", "é"),
+        (b"\x93caf\xe9\x94", "text/html", "\u201ccafé\u201d"),
+        ("é".encode() * 2000 + b"\xc3", "text/plain", "é" * 2000 + "\ufffd"),
+        (
+            b'<?xml version="1.0" encoding="iso-8859-15"?><a>\xa4</a>',
+            "application/xml",
+            '<?xml version="1.0" encoding="iso-8859-15"?><a>\u20ac</a>',
+        ),
     ],
 )
 def test_text_is_decoded_by_what_is_known_of_it(body: bytes, content_type: str, text: str) -> None:
@@ -91,6 +100,8 @@ async def test_the_text_of_a_pdf_is_read_and_one_without_any_says_so(
     tools = NativeTools([web_tool(fetch_loopback)])
     result = await tools.call("web_fetch", {"url": f"{address}/pdf"}, CONTEXT)
     assert "Tide tables for Emden." in text_of(result.blocks)
+    untold = await tools.call("web_fetch", {"url": f"{address}/pdf-untold"}, CONTEXT)
+    assert "Tide tables for Emden." in text_of(untold.blocks)
     broken = await tools.call("web_fetch", {"url": f"{address}/pdf-broken"}, CONTEXT)
     assert broken.is_error
     assert "It is a PDF, and its text could not be extracted" in text_of(broken.blocks)
