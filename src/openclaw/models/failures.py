@@ -83,7 +83,8 @@ def _is_unreadable(error: BaseException) -> bool:
     if isinstance(error, known.UnexpectedModelBehavior | json.JSONDecodeError):
         return True
     # Google's SDK has an error for it, which cannot be imported without the SDK.
-    return type(error).__name__ == "UnknownApiResponseError"
+    causes = error, error.__cause__
+    return any(type(cause).__name__ == "UnknownApiResponseError" for cause in causes)
 
 
 def _refused(error: Exception, asked: Candidate | None) -> Failure:

@@ -7,11 +7,13 @@ from typing import Any
 import anyio
 import pytest
 from tests.support.agent_kit import APIS, AgentKit, FakeTools, agent_kit, scripted_config
+from tests.support.fake_http import QuietHandler, serving
 from tests.support.vendors.server import Vendor, vendor
 from tests.unit.models.test_tool_schema import ODD
 
 from openclaw.agent.port import ClientResult, MessageContext, TurnListener
 from openclaw.config.schema import Config
+from openclaw.core.errors import ModelUnavailable
 from openclaw.core.events import Event, Notice
 from openclaw.models.choose import ClientTool, ModelOptions
 from openclaw.testing.scripted_model import Request, Step
@@ -256,3 +258,33 @@ async def test_a_vendor_that_asks_for_minutes_gets_them_and_the_wait_can_be_stop
             await waits.wait()
             scope.cancel()
     assert scope.cancelled_caught
+
+
+@every_api
+async def test_an_answer_without_end_is_cut(api: str) -> None:
+    script = Vendor([Step(text="word " * 10_000_000)])
+    async with vendor(script) as server, agent_kit(scripted_config(server.url, api=api)) as kit:
+        reply = await kit.say("Go on for ever")
+    assert reply.finish_reason == "length"
+    assert len(reply.text) < 6_000_000
+    assert "cut off" in reply.text[-100:]
+
+
+class Page(QuietHandler):
+    """A proxy's page in place of an answer, with the status 200."""
+
+    asked = 0
+
+    def do_POST(self) -> None:
+        type(self).asked += 1
+        self.reply(b"<html><body>Please sign in.</body></html>", kind="text/html")
+
+
+@every_api
+async def test_a_page_in_place_of_an_answer_is_asked_for_again_and_is_none(api: str) -> None:
+    Page.asked = 0
+    with serving(Page) as url:
+        async with agent_kit(scripted_config(url, api=api)) as kit:
+            with pytest.raises(ModelUnavailable):
+                await kit.say("Hello")
+    assert Page.asked == 4
