@@ -416,8 +416,11 @@ class _Check:
             known = one.source_field or self.index.is_place(text)
             return self.index.is_said(text) and not known
         if role == "target" and not effect.final:
+            # An id that stands in sentences may be there for the agent to take it.
             return not any(
-                source.origin.name == server and source.quotes(text)
+                source.origin.name == server
+                and source.quotes(text)
+                and (text.isdigit() or not source.says(text))
                 for source in self.index.sources
             )
         if role == "content":
