@@ -83,7 +83,8 @@ def _add_imported(seen: dict[tuple[str, int], Found]) -> None:
     for name, module in list(sys.modules.items()):  # also those that were imported before
         values: dict[str, Any] = vars(module) if name.startswith("openclaw") else {}
         for value in values.values():
-            if isinstance(value, re.Pattern) and isinstance(value.pattern, str):
+            if isinstance(value, re.Pattern):
+                value = cast("re.Pattern[str]", value)
                 flags = value.flags & ~re.UNICODE
                 seen.setdefault((value.pattern, flags), Found(name, value.pattern, flags))
 
