@@ -3,7 +3,6 @@
 Imports are few on purpose: this is the cold path of every client that starts the server.
 """
 
-import asyncio
 import logging
 import os
 import sys
@@ -161,7 +160,7 @@ async def _decoded(line: bytes | TooLong) -> Incoming:
     return await anyio.to_thread.run_sync(jsonrpc.decode, line)
 
 
-async def _serve(program: str, load: Load, wires: tuple[int, int], *, by_threads: bool) -> int:
+async def _serve(program: str, load: Load, wires: tuple[int, int], by_threads: bool) -> int:
     wire_in, wire_out = wires
     reader = ThreadedReader(partial(os.read, wire_in)) if by_threads else open_reader(wire_in)
     write = partial(os.write, wire_out)
@@ -175,4 +174,5 @@ async def _serve(program: str, load: Load, wires: tuple[int, int], *, by_threads
 
 def serve(program: str, load: Load, *, by_threads: bool = sys.platform == "win32") -> NoReturn:
     """Serve one client until it goes away, and leave the process."""
-    run_and_leave(lambda: asyncio.run(_serve(program, load, claim_stdio(), by_threads=by_threads)))
+    # Unlike asyncio.run, anyio.run lets the loop's callbacks start tasks.
+    run_and_leave(lambda: anyio.run(_serve, program, load, claim_stdio(), by_threads))
