@@ -1,6 +1,5 @@
 """The methods of the Agent Client Protocol, served over the client's pipes."""
 
-import asyncio
 import functools
 import json
 import logging
@@ -351,8 +350,11 @@ _CLOSING_SECONDS = 2.0  # for stopped turns to be recorded when the client goes 
 
 def serve_stdio(open_agent: OpenAgent, *, program: str, agent_id: str | None) -> NoReturn:
     wire_in, wire_out = claim_stdio()
-    opened = serve(open_agent, wire_in, wire_out, program=program, agent_id=agent_id)
-    run_and_leave(lambda: asyncio.run(opened))
+    opened = functools.partial(
+        serve, open_agent, wire_in, wire_out, program=program, agent_id=agent_id
+    )
+    # Unlike asyncio.run, anyio.run lets the loop's callbacks start tasks.
+    run_and_leave(lambda: anyio.run(opened))
 
 
 async def serve(
