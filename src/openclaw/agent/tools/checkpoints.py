@@ -78,8 +78,7 @@ class Checkpoints:
 
         The paths are in the workspace and have no links in them, but may be links.
         """
-        name = FileName(f"{prefix}{FileName.for_parts(context.turn)}")
-        turn = self._session(context.agent, context.session) / name
+        turn = self._turn(context, prefix)
         known = {(change.root, change.path): change for change in _read(turn)}
         for path in changed:
             self._before(turn, workspace, path, known)
@@ -142,7 +141,7 @@ class Checkpoints:
         _append(turn, row)
 
     def _undo_change(self, change: Change, turn: Path, undoing: _Undoing) -> None:
-        workspace = Workspace(Path(change.root))
+        workspace = Workspace(Path(change.root), restoring=True)
         now = _state(workspace, change.path)
         is_expected = not change.meddled and change.after in (None, now)
         if not is_expected and undoing.mode != "anyway":
@@ -159,6 +158,10 @@ class Checkpoints:
 
     def _session(self, agent: str, session: str) -> OwnDirectory:
         return self.root.subdirectory(FileName.for_parts(agent, session))
+
+    def _turn(self, context: CallContext, prefix: str) -> Path:
+        session = self._session(context.agent, context.session)
+        return session / FileName(f"{prefix}{FileName.for_parts(context.turn)}")
 
 
 def _order(change: Change) -> tuple[int, int]:

@@ -80,6 +80,7 @@ class Workspace:
 
     root: Path
     private: Sequence[Path] = ()
+    restoring: bool = False  # what was there before, even for git
 
     def _private_ids(self) -> set[tuple[int, int]]:
         found: set[tuple[int, int]] = set()
@@ -98,7 +99,7 @@ class Workspace:
 
         With `create_parents`, for what writes there, it doesn't lead into a `.git`.
         """
-        if create_parents:
+        if create_parents and not self.restoring:
             _refuse_git(self._components(path))
         try:
             root = os.open(self.root, os.O_RDONLY | paths.DIRECTORY | paths.CLOEXEC)
@@ -113,7 +114,7 @@ class Workspace:
             parts = [*walk.names, name] if name else walk.names
             spot = ResolvedPath(walk.stack[-1], name, "/".join(parts) or ".")
             self._refuse_private(spot.status())
-            if create_parents:
+            if create_parents and not self.restoring:
                 _refuse_git(parts)
             yield spot
         except NotADirectoryError:

@@ -243,3 +243,13 @@ def _tree(root: Path) -> dict[str, object]:
         return path.stat().st_mode if path.is_dir() else path.read_text()
 
     return {str(path.relative_to(root)): shown(path) for path in root.rglob("*")}
+
+
+async def test_gits_own_files_come_back_with_their_directory(
+    workspace: Path, do: Do, checkpoints: Checkpoints
+) -> None:
+    (workspace / "repo" / ".git").mkdir(parents=True)
+    (workspace / "repo" / ".git" / "config").write_text("[core]")
+    await do("t", "delete", path="repo")
+    assert "not restored" not in checkpoints.undo("main", "s")
+    assert (workspace / "repo" / ".git" / "config").read_text() == "[core]"
