@@ -27,7 +27,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound, ServerUnavailable
 from openclaw.core.questions import DECLINED, Answer, Elicit, Question, elicit_with
-from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolSource, json_object
+from openclaw.core.tools import CallContext, JsonObject, ToolSource, json_object
 from openclaw.mcp_client.auth.login import LoginPrompt, open_browser
 from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.bounds import printable
