@@ -59,7 +59,7 @@ class Talk:
     turns: Sequence[Turn]
     language: str = "en"
     schemas: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    why: str = ""  # why an attack that passes has to
+    why: str = ""  # why an attack still passes
 
 
 @dataclass(slots=True)
