@@ -96,6 +96,8 @@ def role_of(path: str, text: str) -> Role:
     role = role_by_name(path)
     if role in ("content", "secret", "amount", "constant", "command"):
         return role
+    if role == "access" and number(text) is not None:
+        return "amount"  # as in `guests: 2`
     if role in ("handle", "address") and is_date(text):
         return "constant"
     if role == "handle" and _PATH_LIKE.match(text):
@@ -107,6 +109,10 @@ def role_of(path: str, text: str) -> Role:
     atom = whole_address(text)
     if atom is not None and (role != "other" or kind_of(atom) != "account"):
         return "path" if role == "path" and "://" not in text else "address"
+    return _role_without_address(role, text)
+
+
+def _role_without_address(role: Role, text: str) -> Role:
     if role in ("handle", "address") and len(text.split()) > 8:
         return "content"
     if role == "address":

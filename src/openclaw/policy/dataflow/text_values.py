@@ -163,13 +163,15 @@ _FILES = (
     r"|jsx|py|pyi|ipynb|rb|go|rs|java|kt|c|h|cpp|hpp|cs|php|swift|sql|db|png|jpe?g|gif|svg|webp|mp[34]|wav|ics|eml"
     r"|gz|tgz|tar|bak|tmp|env|exe|bin|sum|mod)"
 )
+# Scripts without spaces put a word right before an address, so their letters end one.
+_LETTER = r"[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 _PATTERNS: dict[QuotedKind, re.Pattern[str]] = {
     "secret": re.compile(
         r"-----BEGIN[^-]*-----|\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|xox[abprs]|AKIA|ASIA|AIza|eyJ|glpat|hf)[-_A-Za-z0-9]{8,}"
         r"|(?<![\w/+-])(?=[\w+/-]{0,80}\d)(?=[\w+/-]{0,80}[a-z])(?=[\w+/-]{0,80}[A-Z])[\w+/-]{20,}={0,2}"
         r"|(?<![\w/+-])[0-9a-fA-F]{24,}(?!\w)|(?<![\w+/])[A-Za-z0-9+/]{16,}={1,2}"
     ),
-    "email": re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@[\w-]+(?:\.[\w-]+)*"),
+    "email": re.compile(rf"(?<![.+%-])(?<!{_LETTER})(?:[.+%-]|{_LETTER}){{1,64}}@[\w-]+(?:\.[\w-]+)*"),
     "url": re.compile(
         r"(?i)(?:\b[a-z][a-z0-9+.-]{1,9}:)?//[^\s/<>\"'`]+" + _TAIL + r"|\b(?:mailto|data|javascript|tel):[^\s<>\"'`]+"
         r"|\bwww\.[\w-]+" + _TAIL + r"|(?<![\w@./-])(?:[\w-]{1,63}\.){1,8}(?!" + _FILES + r"\b)[a-z\u00a1-\uffff][\w-]{1,62}(?![\w(=@-])"
