@@ -424,6 +424,7 @@ async def test_many_polls_are_no_flood(installation: Installation, opened: Open)
         async with opened() as http:
             client = HttpTaskClient(http)
             task = (await client.order("Act."))["taskId"]
+            await client.until(task, "input_required")
             for _ in range(40):
                 assert (await client.get(task))["status"] == "input_required"
 
