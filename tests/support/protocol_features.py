@@ -233,6 +233,7 @@ SECTIONS: dict[str, tuple[Feature, ...]] = {
             (
                 "test_the_server_makes_a_task_of_a_call_and_asks_in_it",
                 "test_tasks_need_a_client_that_declares_them",
+                "test_a_tasks_question_is_read_by_a_client_that_cannot_answer_it",
             ),
         ),
         Feature("cancelling a task", CONTRACT, ("test_a_task_is_cancelled",)),

@@ -447,7 +447,8 @@ class ServerConnection:
         if opened is None:
             return []
         call = opened.call
-        wanted: JsonObject = command.result.get("inputRequests") or {}
+        asks = command.result.get("resultType") == "input_required"  # a task's questions wait in it
+        wanted: JsonObject = (command.result.get("inputRequests") or {}) if asks else {}
         for request in wanted.values():
             missing = missing_capability(
                 call.revision, call.client, request["method"], request.get("params")

@@ -448,6 +448,16 @@ async def test_tasks_need_a_client_that_declares_them(connect: Open) -> None:
         assert said(await client.call("slow_compute", seconds=0)) == "Computed."
 
 
+@stateless
+async def test_a_tasks_question_is_read_by_a_client_that_cannot_answer_it(connect: Open) -> None:
+    async with connect(capabilities={"extensions": {names.TASKS_EXTENSION: {}}}) as client:
+        created = await client.request(names.TOOLS_CALL, name="confirm_delete")
+        status = created
+        while status["status"] != "input_required":
+            status = await client.request(names.TASKS_GET, taskId=created["taskId"])
+        assert status["inputRequests"].keys() == {"confirm"}
+
+
 # ---- what differs
 
 
