@@ -64,7 +64,8 @@ def test_what_is_not_set_is_left_out() -> None:
         ("{ command: 'x', args: ['--token', 'hunter2', '-v', '--max-tokens', '5'] }", {}, {"args": ["--token", REDACTED, "-v", "--max-tokens", "5"]}),
         ("{ command: 'x', args: ['--password=hunter2', '--api-key', '--verbose', 'API_KEY=hunter2'] }", {}, {"args": [f"--password={REDACTED}", "--api-key", "--verbose", f"API_KEY={REDACTED}"]}),
         ("{ command: 'x', args: ['--db', 'mysql://u:hunter2@h'] }", {}, {"args": ["--db", f"mysql://u:{REDACTED}@h"]}),
-        ("{ url: 'http://a', auth: { clientId: 'me', clientSecret: 'hunter2' } }", {}, {"auth": {"type": "oauth", "clientId": "me", "clientSecret": REDACTED, "scopes": [], "store": "file"}}),
+        ("{ url: 'http://a', auth: { clientId: 'me', clientSecret: 'hunter2' } }", {}, {"auth": {"type": "oauth", "grant": "login", "clientId": "me", "clientSecret": REDACTED, "dpop": "auto", "scopes": [], "store": "file"}}),
+        ("{ url: 'http://a', auth: { privateKey: 'hunter2', assertion: 'hunter2', identityProvider: { clientId: 'c', clientSecret: 'hunter2', idToken: 'hunter2' } } }", {}, {}),
         ("{ command: 'x', sampling: { maxTokens: 5, tokenBudget: 7 } }", {}, {"sampling": {"enabled": True, "maxTokens": 5, "tokenBudget": 7}}),
     ],
 )  # fmt: skip
