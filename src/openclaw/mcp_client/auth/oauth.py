@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
@@ -48,6 +48,7 @@ T = TypeVar("T")
 
 _MAX_ANSWER = 1024 * 1024
 _SECONDS = 30.0
+_REVOKE_SECONDS = 10.0  # a logout must not wait for an authorization server that is gone
 _MOST_STEP_UPS = 2  # for one request
 
 _CLOCK = SystemClock()
@@ -112,7 +113,8 @@ class Auth(httpx2.Auth):
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         url = str(request.url)
-        check_address(url)
+        with _translated():
+            check_address(url)
         flow = await self._ready_flow()
         answered: list[Refusal] = []
         while True:
@@ -246,10 +248,9 @@ class Auth(httpx2.Auth):
     async def log_out(self) -> bool:
         """Have the authorization server forget the tokens; returns whether it did."""
         flow = self._flow or await self._load()
-        try:
+        with anyio.move_on_after(_REVOKE_SECONDS), suppress(NeedsLogin, Unavailable, MissingExtra):
             return await self._run(flow.revoke())
-        except (NeedsLogin, Unavailable, MissingExtra):
-            return False
+        return False
 
     # ---- doing the flow's steps
 
