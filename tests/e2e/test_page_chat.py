@@ -284,7 +284,7 @@ async def test_the_tab_and_a_notification_say_that_an_answer_is_needed(
         await send(page, "with permission")
         await expect(page).to_have_title(re.compile("Answer needed"))
         (told,) = await page.evaluate("window.told")
-        assert told.startswith("OpenClaw needs your answer: Write a.txt?")
+        assert re.match(r"OpenClaw needs your answer: (Write|Overwrite) a\.txt\?", told)
 
 
 async def test_a_question_that_waits_is_answered_on_the_page_and_its_chat_goes_on(
@@ -297,7 +297,7 @@ async def test_a_question_that_waits_is_answered_on_the_page_and_its_chat_goes_o
     await expect(link).to_contain_text("1 waiting for your answer")
     await link.click()
     question = page.get_by_role("form", name="Question")
-    await expect(question).to_contain_text("Write a.txt?")
+    await expect(question).to_contain_text(re.compile(r"(Write|Overwrite) a\.txt\?"))
     await expect(question.locator("pre")).to_contain_text("path: a.txt")
     await page.get_by_role("link", name="Chat of question").click()
     await expect(page.locator(".conversation")).to_contain_text("Waiting for your answer")

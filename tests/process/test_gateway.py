@@ -119,7 +119,7 @@ async def test_a_saved_setting_holds_at_once_or_says_that_a_restart_is_needed(
             await command(installation, "gateway", "stop")
     assert (denied.returncode, denied.stderr) == (0, "")
     assert reloaded.stdout == "Nothing has changed.\n"
-    assert "Restart the gateway to apply gateway.allowed_hosts." in hosts.stderr
+    assert "Restart the gateway to apply gateway.allowedHosts." in hosts.stderr
 
 
 async def test_a_configuration_that_has_become_wrong_is_warned_about(

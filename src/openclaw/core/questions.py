@@ -118,7 +118,11 @@ def form_question(server: str, params: Mapping[str, Any]) -> Question:
         str(params.get("url")) if by_url else None,
         None if elicitation is None else str(elicitation),
     )
-    return Question(f"MCP server '{server}' asks: {message}", form=form)
+    return question_of(form)
+
+
+def question_of(form: Form) -> Question:
+    return Question(f"MCP server '{form.server}' asks: {form.message}", form=form)
 
 
 def elicitation_result(answer: Answer) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from openclaw.core.questions import (
     Choice,
     Form,
     Question,
+    question_of,
 )
 
 Json = dict[str, Any]
@@ -134,7 +135,7 @@ def question_from(event: Json) -> Question:
         form = Form(
             event["server"], event["text"], event["schema"], event["url"], event["elicitationId"]
         )
-        return Question(form.message, form=form)
+        return question_of(form)
     return Question(
         event["title"],
         event["body"],

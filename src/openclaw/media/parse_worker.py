@@ -15,7 +15,6 @@ import json
 import os
 import posixpath
 import re
-import resource
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -26,6 +25,8 @@ from xml.etree import ElementTree
 def limit(memory_bytes: int, cpu_seconds: int) -> None:
     if sys.platform == "win32":
         return  # the caller's time limit applies there too
+    import resource
+
     for what, amount in (
         (resource.RLIMIT_AS, memory_bytes),
         (resource.RLIMIT_CPU, cpu_seconds),

@@ -159,7 +159,7 @@ async def find_question(store: SessionStore, id: str, now_ms: int) -> WaitingQue
     documents = await store.documents(_QUESTION, [id])
     if not documents or documents[0].data["expires_ms"] <= now_ms:
         raise NotFound(
-            f"there is no question '{id}', or it has expired",
+            f"there is no question '{id}': it has already been answered, or has expired",
             hint="list the open ones with: openclaw questions",
         )
     return _waiting(documents[0])

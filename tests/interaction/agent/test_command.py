@@ -69,7 +69,8 @@ def config(home: Path, model: ScriptedModel) -> Path:
 
 async def openclaw(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "openclaw", "agent", *arguments]
-    return await anyio.run_process(command, input=stdin, check=False)
+    home = os.environ["HOME"]  # no project, whose instructions would be sent along
+    return await anyio.run_process(command, input=stdin, check=False, cwd=home)
 
 
 @pytest.mark.usefixtures("config")

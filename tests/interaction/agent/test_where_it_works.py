@@ -23,7 +23,9 @@ RULES = [
 
 @pytest.fixture
 async def model() -> AsyncIterator[ScriptedModel]:
-    async with scripted_model(rules=RULES, default=Step(text="Hello.")) as running:
+    # What is piped in counts as outside content, so writing has to be what the user wants.
+    wanted = {"native/write": ()}
+    async with scripted_model(rules=RULES, default=Step(text="Hello."), intent=wanted) as running:
         yield running
 
 

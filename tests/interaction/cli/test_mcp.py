@@ -627,12 +627,12 @@ EFFECTS: dict[str, Any] = {
 }
 
 
-def test_effects_are_shown_with_their_reason_and_set_for_good(shell: Shell) -> None:
+def test_effects_are_shown_with_their_reason_and_set(shell: Shell) -> None:
     shell.add_fake(spec=EFFECTS)
     assert shell.run("effects", "fake") == 0
     assert shell.out.getvalue().splitlines() == [
-        "frobnicate: changes something (its name does not say what it does)",
-        "get_page: sends out (takes an address, so it can send data there)",
+        "frobnicate: reaches others (nothing shows that it is harmless)",
+        "get_page: opens an address (takes an address, so it can send data there)",
         "list_files: reads (its name says that it reads)",
     ]
     shell.run("effects", "fake", "frobnicate=read", "list_files=destroy")
@@ -710,7 +710,7 @@ def test_without_a_terminal_a_question_is_declined_with_a_sentence(
         command, env=_asking(home), stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
     why = "--json asks nobody" if more else "there is no terminal"
-    assert f"asked: Which colour? The question was declined, because {why}." in done.stderr
+    assert f"asks: Which colour? The question was declined, because {why}." in done.stderr
     assert "decline" in done.stdout
 
 

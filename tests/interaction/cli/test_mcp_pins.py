@@ -151,7 +151,7 @@ async def test_a_person_logs_in_and_out(desk: Desk, monkeypatch: pytest.MonkeyPa
             assert await run(desk.run, "logout", "docs") == 0
             assert "Logged out of 'docs'" in desk.out
             assert await run(desk.run, "logout", "docs", "--json") == 0
-            assert json.loads(desk.out) == {"loggedOut": "docs", "was": False}
+            assert json.loads(desk.out) == {"loggedOut": "docs", "was": False, "revoked": False}
 
 
 def test_only_servers_with_a_login_can_be_logged_in_to(desk: Desk) -> None:

@@ -107,7 +107,7 @@ async def test_a_client_of_an_older_revision_is_asked_for_consent(
     assert "done" in said(answer)
     assert len(asked) == 1
     assert "Bern" in asked[0]
-    assert "nobody can be asked" in said(refused)  # a token for orders alone decides nothing
+    assert "nobody is there to answer" in said(refused)  # a token for orders decides nothing
 
 
 async def test_who_has_no_token_is_told_how_to_get_in(

@@ -27,7 +27,7 @@ ELSEWHERE = [
 ]
 WRONG = """
 from pathlib import Path
-from openclaw.agent.tools.workspace import Checkpoints
+from openclaw.agent.tools.checkpoints import Checkpoints
 from openclaw.config.paths import StatePaths
 from openclaw.core.file_names import OwnDirectory
 from openclaw.mcp_client.bridge.results import directory_for

@@ -344,7 +344,11 @@ def _shell(env: Environment) -> Iterator[Finding]:
         return
     from openclaw.agent.tools.shell_check import check_shell
 
-    found = anyio.run(check_shell, env.environ, settings[0])
+    try:
+        found = anyio.run(check_shell, env.environ, settings[0])
+    except OSError as error:  # such as a full disk
+        yield Finding("shell", WARNING, f"no command could be tried: {error.strerror or error}")
+        return
     where = f"in {found.sandbox}" if found.sandbox else "without a sandbox"
     message = f"commands run {where}; these programs work: {', '.join(found.working) or 'none'}"
     if found.failing:
