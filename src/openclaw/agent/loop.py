@@ -130,7 +130,7 @@ class Loop:
                     return "", model
                 continue
             self.finish_reason = answered.response.finish_reason or "stop"
-            is_client = self.options is not None  # which is told the reason as such
+            is_client = self.options is not None  # it gets `finish_reason` instead
             text = _final_text(answered, answer, explain=not is_client)
             if text or empty == _EMPTY_ANSWERS:
                 text = text or ("" if is_client else _SHOWN_ON_NOTHING)

@@ -525,7 +525,7 @@ class ServerConnection:
         opened = None if log.call is None else self._open.get(log.call)
         if opened is not None and opened.call.revision.log_level_per_request:
             wanted = opened.call.meta.get(names.META_LOG_LEVEL)
-            if wanted is None:  # then none is wanted (2026-07-28, "Log Levels")
+            if wanted is None:  # the client asked for no logs (2026-07-28, "Log Levels")
                 return []
         elif self.revision is None or "logging" not in self.offer.capabilities:
             return []

@@ -234,7 +234,7 @@ class _Asking:
             await self.models.sleep(delay)
 
     def _delay(self, failure: Failure, attempt: int, retries: int) -> float | None:
-        """Seconds until the next attempt, of which the user is told; None to give up."""
+        """Seconds until the next attempt, which the user is shown; None to give up."""
         ref = self.built.candidate.ref
         if failure.verdict == "next":
             return None
