@@ -218,8 +218,8 @@ async def open_agent(
         )
         store = LazyResource("the session store", lambda: _open_store(process))
         try:
-            await tasks.start(here.run, name="agent")
-            await tasks.start(store.run, name="session store")
+            tasks.start_soon(here.run, name="agent")
+            tasks.start_soon(store.run, name="session store")
             gateways = _Gateways(process, tasks, store)
             if ahead and (local or gateways.running() is None):
                 here.request_open()

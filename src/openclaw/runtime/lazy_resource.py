@@ -4,7 +4,6 @@ from contextlib import AbstractAsyncContextManager
 from typing import Generic, TypeVar
 
 import anyio
-from anyio.abc import TaskStatus
 
 from openclaw.core.errors import DeveloperFacing, OpenClawError, OperatorFacing, leaves
 
@@ -42,9 +41,9 @@ class LazyResource(Generic[T]):
     def close(self) -> None:
         self._life.cancel()
 
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    async def run(self) -> None:
+        """Start this with `start_soon`: a cancelled `start` would wait for it for ever."""
         with self._life:
-            task_status.started()
             while True:
                 await self._opened_once()
 

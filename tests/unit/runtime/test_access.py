@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import anyio
@@ -9,8 +10,9 @@ import anyio.lowlevel
 import pytest
 
 from openclaw.agent.port import NO_LISTENER, Agent, MessageContext, Reply, TurnListener
+from openclaw.cli.environment import Environment
 from openclaw.core.errors import NotFound, OpenClawError
-from openclaw.runtime.access import FailoverAgent
+from openclaw.runtime.access import FailoverAgent, open_agent
 from openclaw.runtime.gateway_client import GatewayGone
 from openclaw.runtime.lazy_resource import LazyResource
 
@@ -33,14 +35,14 @@ async def test_whatever_keeps_it_from_opening_is_told_and_tried_again(
     failures = [failure]
 
     @asynccontextmanager
-    async def open_agent() -> AsyncGenerator[Agent]:
+    async def open_it() -> AsyncGenerator[Agent]:
         if failures:
             raise failures.pop()
         yield AGENT
 
-    agent = LazyResource("the agent", open_agent)
+    agent = LazyResource("the agent", open_it)
     async with anyio.create_task_group() as tasks:
-        await tasks.start(agent.run)
+        tasks.start_soon(agent.run)
         with pytest.raises(OpenClawError) as raised:
             await agent.get()
         assert told in str(raised.value)
@@ -52,7 +54,7 @@ async def test_an_agent_that_breaks_down_while_it_is_open_is_opened_anew() -> No
     opened: list[anyio.Event] = []
 
     @asynccontextmanager
-    async def open_agent() -> AsyncGenerator[Agent]:
+    async def open_it() -> AsyncGenerator[Agent]:
         broken = anyio.Event()
         opened.append(broken)
 
@@ -64,9 +66,9 @@ async def test_an_agent_that_breaks_down_while_it_is_open_is_opened_anew() -> No
             group.start_soon(break_down)
             yield AGENT
 
-    agent = LazyResource("the agent", open_agent)
+    agent = LazyResource("the agent", open_it)
     async with anyio.create_task_group() as tasks:
-        await tasks.start(agent.run)
+        tasks.start_soon(agent.run)
         await agent.get()
         opened[0].set()
         with anyio.fail_after(60):
@@ -74,6 +76,22 @@ async def test_an_agent_that_breaks_down_while_it_is_open_is_opened_anew() -> No
                 await anyio.lowlevel.checkpoint()
                 assert await agent.get() is AGENT
         agent.close()
+
+
+@pytest.mark.parametrize("steps", range(8))
+async def test_opening_can_be_cancelled_at_any_step(tmp_path: Path, steps: int) -> None:
+    environ = {"OPENCLAW_STATE_DIR": str(tmp_path)}
+
+    async def use() -> None:
+        async with open_agent(Environment(environ=environ), local=True):
+            await anyio.sleep_forever()
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(use)
+            for _ in range(steps):
+                await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
 
 
 class Answering:
@@ -115,7 +133,7 @@ async def either(
 
     opener = LazyResource("the agent", open_here)
     async with anyio.create_task_group() as tasks:
-        await tasks.start(opener.run)
+        tasks.start_soon(opener.run)
         try:
             yield FailoverAgent(cast("Callable[[], Agent | None]", gateways), opener)
         finally:
