@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
-from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import TracebackType
@@ -241,24 +240,27 @@ def _uncaught(
 
 def open_log_file(path: Path, *, max_bytes: int, keep: int) -> logging.Handler:
     class PrivateRotatingFile(RotatingFileHandler):
-        def _open(self) -> TextIOWrapper:
-            descriptor = os.open(
-                self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOEXEC, 0o600
-            )
-            if sys.platform != "win32":
-                os.fchmod(descriptor, 0o600)  # the file may already exist
-            return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
-
         def doRollover(self) -> None:
             super().doRollover()
             if self.backupCount == 0 and self.stream is not None:
                 self.stream.truncate(0)
+            self.make_private()
+
+        def make_private(self) -> None:
+            if self.stream is not None and sys.platform != "win32":
+                os.fchmod(self.stream.fileno(), 0o600)
 
         def handleError(self, record: logging.LogRecord) -> None:
             """A full disk must not stop the work; the record is also on stderr."""
 
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return PrivateRotatingFile(path, maxBytes=max_bytes, backupCount=keep, encoding="utf-8")
+    # Created here, so that it is private from the beginning.
+    os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOEXEC, 0o600))
+    handler = PrivateRotatingFile(
+        path, maxBytes=max_bytes, backupCount=keep, encoding="utf-8", errors="backslashreplace"
+    )
+    handler.make_private()  # it may be an older file
+    return handler
 
 
 SERVERS_LOG: Final = "servers.log"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from openclaw.config.merge import default_agent_id, effective_agents
 from openclaw.core.errors import EXIT_USAGE, NotFound, sentence
@@ -37,6 +37,12 @@ def nearest(word: str, known: Iterable[str], least: float = 0.7) -> str | None:
 _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
 
+class TakesArguments(Protocol):
+    """A parser, or a group of its arguments."""
+
+    def add_argument(self, *names: str, **settings: Any) -> argparse.Action: ...
+
+
 class WrongUsage(SystemExit):
     """Raised when the arguments are wrong, after saying so on stderr."""
 
@@ -49,6 +55,7 @@ class CommandParser(argparse.ArgumentParser):
     """A parser with the options that every command has, before or after the subcommand."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.subparsers: Any = None  # what `add_subparsers` returned
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
@@ -74,19 +81,21 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[Any, list[str]]:
         """Parse; the error for an unknown option shows the usage of the action it was passed to."""
         found, rest = super().parse_known_args(args, namespace)
-        if rest and subcommands(self) is None:
+        if rest and self.subparsers is None:
             word = rest[0]
             if not word.startswith("-"):
                 self.error(f"unexpected argument '{word}'")
-            near = nearest(word.partition("=")[0], self._option_string_actions)
+            options = [flag for action in actions(self) for flag in action.option_strings]
+            near = nearest(word.partition("=")[0], options)
             self.error(f"unknown option {word!r}" + (f"; did you mean {near}?" if near else ""))
         return found, rest
 
-    def _print_message(self, message: str, file: Any = None) -> None:
-        if file is sys.stdout:  # argparse would hide a write error
-            file.write(message)
-        else:
-            super()._print_message(message, file)
+    def add_subparsers(self, **kwargs: Any) -> Any:
+        self.subparsers = super().add_subparsers(**kwargs)
+        return self.subparsers
+
+    def print_help(self, file: Any = None) -> None:
+        (file or sys.stdout).write(self.format_help())  # argparse would hide a write error
 
     def error(self, message: str) -> NoReturn:
         choice = _CHOICE.search(message)
@@ -97,9 +106,9 @@ class CommandParser(argparse.ArgumentParser):
                 advice = f"did you mean {near}?" if near else f"choose from {known}"
                 message = f"invalid choice {choice[1]!r}; {advice}"
             self.print_usage(sys.stderr)
-            self._print_message(f"{self.prog}: {sentence(message)}\n", sys.stderr)
+            sys.stderr.write(f"{self.prog}: {sentence(message)}\n")
             if "are required" in message and (shown := self._examples()):
-                self._print_message(f"{shown}\n", sys.stderr)
+                sys.stderr.write(f"{shown}\n")
             raise WrongUsage(message)
         listed = summaries(self)
         wrong = f"unknown action {choice[1]!r}" if choice else "an action is missing"
@@ -108,20 +117,17 @@ class CommandParser(argparse.ArgumentParser):
         lines = [f"{self.prog}: {sentence(wrong)}.{guess} Actions:"]
         width = max(map(len, listed), default=0)
         lines += [f"  {name:<{width}}  {summary}" for name, summary in listed.items()]
-        self._print_message("\n".join(lines) + "\n", sys.stderr)
+        sys.stderr.write("\n".join(lines) + "\n")
         raise WrongUsage(wrong)
 
 
-def summaries(parser: argparse.ArgumentParser) -> dict[str, str]:
-    action = subcommands(parser)
-    if action is None:
-        return {}
-    return {str(one.dest): one.help or "" for one in action._choices_actions}  # noqa: SLF001 - argparse tells nobody else
+def subparsers(parser: CommandParser) -> Mapping[str, CommandParser]:
+    """The parsers of a command's actions, by name."""
+    return {} if parser.subparsers is None else parser.subparsers.choices
 
 
-def subcommands(parser: argparse.ArgumentParser) -> Any:
-    kind: Any = argparse._SubParsersAction  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - it has no other name
-    return next((one for one in actions(parser) if isinstance(one, kind)), None)
+def summaries(parser: CommandParser) -> dict[str, str]:
+    return {name: inner.description or "" for name, inner in subparsers(parser).items()}
 
 
 def actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
@@ -174,7 +180,7 @@ def command_parser(program: str, name: str) -> CommandParser:
 
 
 def option(
-    parser: argparse._ActionsContainer,  # pyright: ignore[reportPrivateUsage] - a parser or a group
+    parser: TakesArguments,
     usage: str,
     what: str | None = None,
     **others: Any,
@@ -202,7 +208,7 @@ def option(
     parser.add_argument(*flags, **(settings | others))
 
 
-def add_json(parser: argparse._ActionsContainer) -> None:  # pyright: ignore[reportPrivateUsage] - a parser or a group
+def add_json(parser: TakesArguments) -> None:
     option(parser, "--json", "print JSON and nothing else")
 
 
@@ -233,11 +239,6 @@ def add_action(
     if json:
         add_json(parser)
     return parser
-
-
-def subparsers(parser: argparse.ArgumentParser) -> Mapping[str, CommandParser]:
-    action = subcommands(parser)
-    return {} if action is None else cast("Mapping[str, CommandParser]", action.choices)
 
 
 _MOST_NAMED = 20

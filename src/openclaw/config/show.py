@@ -2,10 +2,10 @@
 
 import ast
 import inspect
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, cast
 
 from pydantic.alias_generators import to_camel
@@ -132,7 +132,7 @@ def describe(section: type[Section]) -> dict[str, str]:
 
 
 def _texts_below_fields(section: type[Section]) -> dict[str, str]:
-    statements = _class_bodies(section.__module__)[section.__name__]
+    statements = _class_bodies(inspect.getfile(section))[section.__name__]
     return {
         field.target.id: text.value.value
         for field, text in pairwise(statements)
@@ -145,8 +145,9 @@ def _texts_below_fields(section: type[Section]) -> dict[str, str]:
 
 
 @cache
-def _class_bodies(module: str) -> dict[str, list[ast.stmt]]:
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
+def _class_bodies(file: str) -> dict[str, list[ast.stmt]]:
+    # Pydantic can read these texts too, but only whenever the classes are defined, on every start.
+    tree = ast.parse(Path(file).read_text("utf-8"))
     return {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
 
 

@@ -95,6 +95,4 @@ def trusted(environ: Mapping[str, str]) -> ssl.SSLContext:
     """Checks servers against SSL_CERT_FILE or, without it, the system's authorities."""
     if authorities := environ.get("SSL_CERT_FILE"):
         return ssl.create_default_context(cafile=authorities)
-    import httpcore2
-
-    return httpcore2.default_ssl_context(_trust_env=False)
+    return httpx2.create_ssl_context(trust_env=False)

@@ -20,7 +20,7 @@ from openclaw.cli.chat.terminal_questions import CommandLineApprover, TerminalQu
 from openclaw.cli.chat.turn_view import TurnView
 from openclaw.cli.environment import Environment, text_of
 from openclaw.cli.logging_setup import servers_logged
-from openclaw.cli.parser import add_json, add_local, option
+from openclaw.cli.parser import TakesArguments, add_json, add_local, option
 from openclaw.cli.run_command import run_interruptible
 from openclaw.cli.terminal import report
 from openclaw.config.paths import workspace_here
@@ -51,7 +51,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def add_session(parser: argparse._ActionsContainer, what: str) -> None:  # pyright: ignore[reportPrivateUsage] - a parser or a group
+def add_session(parser: TakesArguments, what: str) -> None:
     option(parser, "--session-key KEY", what, type=session_key)
 
 

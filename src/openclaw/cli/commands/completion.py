@@ -82,13 +82,13 @@ def _offers(env: Environment, words: Sequence[str]) -> Mapping[str, str]:
 
 def _position(
     env: Environment, words: Sequence[str]
-) -> tuple[argparse.ArgumentParser | None, argparse.Action | None, list[str]]:
+) -> tuple[parsers.CommandParser | None, argparse.Action | None, list[str]]:
     """The command that the words lead to, the option whose value comes next, and its arguments."""
-    parser: argparse.ArgumentParser = parsers.CommandParser(prog=env.program)
+    parser = parsers.CommandParser(prog=env.program)
     parser.add_argument("--version", action="store_true", help="show the version")
     commands = parser.add_subparsers()
     for name, summary in parsers.COMMANDS.items():
-        commands.add_parser(name, help=summary)
+        commands.add_parser(name, description=summary)
     option: argparse.Action | None = None
     previous: list[str] = []
     for word in words:

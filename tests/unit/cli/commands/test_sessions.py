@@ -92,7 +92,11 @@ def test_orders_and_api_calls_are_listed_only_on_request(stored: Path, capsys: C
     assert "http-call" in capsys.readouterr().out
 
 
-def test_a_long_key_is_folded_and_never_cut(home: Path, capsys: Captured) -> None:
+def test_a_long_key_is_folded_and_never_cut(
+    home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
     async def open_long(path: Path) -> None:
         async with open_sqlite_store(path, SystemClock()) as store:
             session = await store.open_session("main", "abc" * 60)
