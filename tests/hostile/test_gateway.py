@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 import sys
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OperatorFacing
 from openclaw.gateway.auth import MOST_STRANGERS
 from openclaw.gateway.daemon import serve
-from openclaw.gateway.http_server import MOST_SILENT
 from openclaw.gateway.listening import listen
 from openclaw.gateway.lock import GatewayInfo, gateway_lock, running_gateway
 from openclaw.gateway.page.routes import account_of
@@ -70,12 +70,56 @@ async def test_strangers_use_up_nothing_that_is_the_owners(installation: Install
 
 
 async def test_whoever_only_connects_keeps_nobody_out(installation: Installation) -> None:
-    installation.configure("http://127.0.0.1:9")
-    async with installation.here() as info, client(info, installation.token) as owner:
+    limits = {"maxConnections": 40}
+    installation.configure("http://127.0.0.1:9", gateway={"limits": limits})
+    async with installation.here() as info:
         with ExitStack() as stack:
-            held = [stack.enter_context(connected(info)) for _ in range(MOST_SILENT + 50)]
-            assert (await owner.get("/api/agents")).status_code == 200
+            held = [stack.enter_context(connected(info)) for _ in range(limits["maxConnections"])]
+            async with client(info, installation.token) as owner:
+                # Until one of them has been silent for a while, a client is asked to come back.
+                while (answer := await owner.get("/api/agents")).status_code == 503:
+                    assert answer.headers["retry-after"] == "1"
+            assert answer.status_code == 200
             await anyio.to_thread.run_sync(held[0].recv, 1)  # it was closed, or this never ends
+
+
+async def test_every_one_of_many_requests_at_once_is_answered(installation: Installation) -> None:
+    """With 200, or with 503 and when to come back; no connection is cut."""
+    requests, served = 600, 20
+    async with scripted_model(default=Step(text="Hello.")) as model:
+        installation.configure(model.url, gateway={"limits": {"maxConcurrent": served}})
+        async with installation.here() as info:
+            statuses: Counter[int] = Counter()
+            port = int(info.url.rpartition(":")[2])
+            start = anyio.Event()
+
+            async def ask(path: str) -> None:
+                body = json.dumps({"text": "Hi", "sessionKey": f"s{len(statuses)}"})
+                head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+                head += f"authorization: Bearer {installation.token}\r\n"
+                head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+                async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+                    await start.wait()
+                    await stream.send(f"{head}{body}".encode())
+                    answer = await BufferedByteReceiveStream(stream).receive_until(
+                        b"\r\n\r\n", 65536
+                    )
+                    lines = answer.decode().lower().split("\r\n")
+                    status = int(lines[0].split()[1])
+                    assert status != 503 or "retry-after: 1" in lines
+                    statuses[status] += 1
+
+            async with anyio.create_task_group() as group:
+                for number in range(requests):
+                    group.start_soon(ask, "/api/messages" if number % 2 else "/mcp")
+                start.set()
+            async with client(info, installation.token) as owner:
+                metrics = (await owner.get("/metrics")).text
+    assert statuses.total() == requests
+    assert statuses[503] > 0
+    assert sum(statuses[code] for code in (200, 400, 503)) == requests  # 400: no MCP message
+    assert f"openclaw_requests_limit {served}" in metrics
+    assert f"openclaw_overload_refusals_total {statuses[503]}" in metrics
 
 
 def task_poll(task: str, token: str) -> bytes:

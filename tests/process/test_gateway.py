@@ -381,3 +381,42 @@ async def test_a_gateway_that_cannot_start_says_why(installation: Installation) 
     assert failed.returncode == 1
     assert "did not start" in failed.stderr
     assert str(port) in failed.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limit there")
+async def test_with_few_files_a_gateway_says_so_and_serves_as_many_as_it_can(
+    installation: Installation,
+) -> None:
+    async with scripted_model(default=Step(text="Hello.")) as model:
+        installation.configure(model.url)
+        start = f"ulimit -n 64; exec {BIN / 'openclaw'} gateway run --port 0"
+        async with await anyio.open_process(
+            ["bash", "-c", start], env=installation.environ(), stdout=None, stderr=None
+        ) as process:
+            try:
+                info = await installation.running()
+                statuses: list[int] = []
+
+                async def ask(number: int) -> None:
+                    limits = httpx2.Limits(max_connections=1)
+                    async with httpx2.AsyncClient(
+                        base_url=info.url, timeout=60, trust_env=False, limits=limits
+                    ) as http:
+                        body = {"text": "Hi", "sessionKey": f"s{number}"}
+                        answer = await http.post(
+                            "/api/messages", json=body, headers=installation.headers
+                        )
+                        statuses.append(answer.status_code)
+
+                async with anyio.create_task_group() as group:
+                    for number in range(100):
+                        group.start_soon(ask, number)
+                assert len(statuses) == 100
+                assert set(statuses) <= {200, 503}
+                with anyio.fail_after(60):
+                    while statuses[-1] != 200:
+                        await ask(0)
+            finally:
+                process.terminate()
+        log = installation.paths.gateway_log.read_text(encoding="utf-8")
+    assert "may have only 64 files open" in log

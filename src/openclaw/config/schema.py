@@ -175,7 +175,9 @@ class GatewayLimits(Section):
     max_request_bytes: PositiveInt = 64 * 1024 * 1024
     """Maximum size of a request body."""
     max_concurrent: PositiveInt = 256
-    """Maximum number of concurrent requests."""
+    """Maximum number of concurrent requests; more are answered with 503 and `Retry-After`."""
+    max_connections: PositiveInt = 2_048
+    """Maximum number of open connections, fewer if the process may not open enough files; more are answered with 503 and `Retry-After`."""
     requests_per_minute: PositiveInt = 6_000
     """Maximum number of requests per minute from one client; ten task polls count as one."""
     client_timeout_ms: Milliseconds = 30_000

@@ -88,7 +88,7 @@ class RequestRateLimit:
             while len(self._left) >= _MOST_ADDRESSES:
                 self._left.pop(next(iter(self._left)))
         left, since = self._left.get(sender, (self._burst, now))
-        left = min(self._burst, left + (now - since) * self._rate)
+        left = min(self._burst, left + max(now - since, 0.0) * self._rate)
         passes = left >= cost
         self._left[sender] = (left - cost if passes else left, now)
         return 0.0 if passes else (cost - left) / self._rate
@@ -161,10 +161,12 @@ class Guard:
             self._check(scope, headers)
             what, _ = self._place(scope)
             self._served[what] += 1
+            self.metrics.requests_running += 1
             try:
                 await self.app(scope, self._bounded(receive), watched)
             finally:
                 self._served[what] -= 1
+                self.metrics.requests_running -= 1
         except RequestRefused as refused:
             if not watched.started:
                 await refusal(refused, scope["path"])(scope, receive, watched)
@@ -221,6 +223,7 @@ class Guard:
             raise RequestRefused(429, "too many requests from this client", [after])
         what, most = self._place(scope)
         if self._served[what] >= most:
+            self.metrics.refused += 1
             raise RequestRefused(503, f"{most} clients {what} already", [(b"retry-after", b"1")])
 
     def _place(self, scope: Scope) -> tuple[str, int]:

@@ -1,11 +1,11 @@
-"""uvicorn with our signal handling and logs, and time limits for silent clients."""
+"""The gateway's routes, and uvicorn with our signal handling, logs and connections."""
 
-import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -13,12 +13,19 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from openclaw.config.schema import GatewayLimits
 from openclaw.gateway import auth
 from openclaw.gateway.api import control, questions, routes, views
 from openclaw.gateway.api.openapi import OPERATIONS, document
+from openclaw.gateway.connections import (
+    Connections,
+    Protocol,
+    most_connections,
+    open_files_limit,
+)
 from openclaw.gateway.gateway import Gateway
+from openclaw.gateway.listening import BACKLOG
 from openclaw.gateway.openai import endpoints
 from openclaw.gateway.openai.requests import error_response
 from openclaw.gateway.owners import ALL, NOTHING, OWN, RESPONSE, Reach
@@ -143,9 +150,9 @@ async def metrics(gateway: Gateway, request: Request) -> Response:
 logger = logging.getLogger(__name__)
 
 _KEEP_ALIVE_SECONDS = 75
-# At most this many connections may wait for a request; beyond that the oldest is closed, so that
-# clients that only connect cannot use up our file descriptors.
-MOST_SILENT = 256
+# New connections taken per turn of the event loop, so that a thousand at once don't hold it up.
+_TAKEN_AT_ONCE = 16
+_FEW_CONNECTIONS = 64
 
 
 class _Server(uvicorn.Server):
@@ -153,84 +160,10 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None]:
         yield  # the daemon handles signals
 
-
-class _Protocol(H11Protocol):
-    """Closes connections on which no request arrives or whose client doesn't read.
-
-    The head of a request has `patience` seconds from connecting, or from its first byte.
-    """
-
-    patience = 30.0
-    silent: dict["_Protocol", None]
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._count_silent()
-        self._wait_for_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.silent.pop(self, None)
-        self._stop_timer("head")
-        self._stop_timer("reader")
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if not self._between_requests:
-            self.silent.pop(self, None)
-            self._stop_timer("head")
-        elif "head" not in self._timers and not self.transport.is_closing():
-            self._wait_for_head()
-
-    @property
-    def _between_requests(self) -> bool:
-        served = cast("Any", self.cycle)  # None until the head of the first request has arrived
-        return served is None or bool(served.response_complete)
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self._between_requests and not self.transport.is_closing():
-            self._count_silent()
-
-    def _count_silent(self) -> None:
-        self.silent[self] = None
-        if len(self.silent) > MOST_SILENT:
-            oldest = next(iter(self.silent))
-            del self.silent[oldest]
-            oldest.transport.close()
-
-    def _wait_for_head(self) -> None:
-        self._timers["head"] = self.loop.call_later(self.patience, self._cut_if_silent)
-
-    def _stop_timer(self, name: str) -> None:
-        if (timer := self._timers.pop(name, None)) is not None:
-            timer.cancel()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._wait_for_reader()
-
-    def resume_writing(self) -> None:
-        self._stop_timer("reader")
-        super().resume_writing()
-
-    def _wait_for_reader(self) -> None:
-        waiting = self.transport.get_write_buffer_size()
-
-        def cut_if_deaf() -> None:
-            if self.transport.get_write_buffer_size() < waiting:
-                self._wait_for_reader()  # slow, but still reading
-                return
-            logger.warning("closed a connection: the client does not read the response")
-            self.transport.abort()
-
-        self._timers["reader"] = self.loop.call_later(self.patience, cut_if_deaf)
-
-    def _cut_if_silent(self) -> None:
-        self._stop_timer("head")
-        if self._between_requests and not self.transport.is_closing():
-            self.transport.close()
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(BACKLOG)  # uvicorn made the system's queue as short as `_TAKEN_AT_ONCE`
 
 
 def make_server(gateway: Gateway) -> uvicorn.Server:
@@ -243,8 +176,9 @@ def make_server(gateway: Gateway) -> uvicorn.Server:
     app = auth.Guard(
         build_app(gateway), tokens, names, settings.limits, gateway.clock, gateway.metrics
     )
-    own: dict[str, Any] = {"patience": settings.limits.client_timeout_ms / 1000, "silent": {}}
-    protocol = type("Protocol", (_Protocol,), own)
+    connections = _connections(settings.limits)
+    gateway.metrics.connections = connections
+    protocol = type("Protocol", (Protocol,), {"connections_of_gateway": connections})
     config = uvicorn.Config(
         app,
         http=protocol,
@@ -257,7 +191,21 @@ def make_server(gateway: Gateway) -> uvicorn.Server:
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=2,
+        backlog=_TAKEN_AT_ONCE,
         h11_max_incomplete_event_size=64 * 1024,
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     return _Server(config)
+
+
+def _connections(limits: GatewayLimits) -> Connections:
+    files = open_files_limit()
+    most = most_connections(limits.max_connections, files)
+    if most < min(limits.max_connections, _FEW_CONNECTIONS):
+        logger.warning(
+            "this process may have only %d files open, so the gateway serves at most %d connections "
+            "at a time; raise the limit with 'ulimit -n' or LimitNOFILE",
+            files,
+            most,
+        )
+    return Connections(most, limits.client_timeout_ms / 1000)

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from openclaw.core.errors import OperatorFacing
 
-_BACKLOG = 2048
+BACKLOG = 2048  # connections that wait in the system until we take them
 _NAMES = {"loopback": ("127.0.0.1", "::1"), "lan": ("0.0.0.0", "::")}  # noqa: S104 - asked for by name
 
 
@@ -56,7 +56,7 @@ def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
 
 def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    made = socket.create_server((host, port), family=family, backlog=BACKLOG)
     # With the protocol named, asyncio sends small answers at once: without it, each waits 40 ms.
     one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=made.detach())
     one.setblocking(False)

@@ -4,7 +4,10 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from openclaw.gateway.connections import Connections
 
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _KNOWN: Final = ("/v1/chat/completions", "/v1/responses", "/v1/models", "/health", "/ready", "/mcp")
@@ -37,6 +40,9 @@ class Metrics:
         self._turn_seconds = Histogram()
         self._tokens = {"input": 0, "output": 0}
         self._reloads: defaultdict[Labels, int] = defaultdict(int)
+        self.requests_running = 0
+        self.refused = 0  # requests beyond a limit on simultaneous ones
+        self.connections: Connections | None = None
 
     def request(self, method: str, path: str, status: int, seconds: float) -> None:
         route = (("method", method if method in _METHODS else "other"), ("route", _route(path)))
@@ -56,6 +62,7 @@ class Metrics:
         tokens = {(("kind", kind),): float(count) for kind, count in self._tokens.items()}
         families: list[Family] = [
             *others,
+            *self._load(),
             ("http_requests_total", "Requests answered.", self._requests),
             ("turns_total", "Turns that ended.", self._turns),
             ("model_tokens_total", "Model tokens.", tokens),
@@ -69,6 +76,18 @@ class Metrics:
         lines += _histograms("openclaw_http_request_seconds", "Time to answer.", self._seconds)
         lines += _histograms("openclaw_turn_seconds", "Turns.", {(): self._turn_seconds})
         return "\n".join(lines) + "\n"
+
+    def _load(self) -> list[Family]:
+        found = [("requests_running", "Requests that are being answered.", self.requests_running)]
+        refused, connections = self.refused, self.connections
+        if connections is not None:
+            refused += connections.refused
+            found += [
+                ("connections_open", "Open connections.", len(connections.open)),
+                ("connections_limit", "Most connections at a time.", connections.most),
+            ]
+        found.append(("overload_refusals_total", "Requests refused with 503.", refused))
+        return [(name, text, {(): float(value)}) for name, text, value in found]
 
 
 def _route(path: str) -> str:

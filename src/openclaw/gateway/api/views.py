@@ -254,6 +254,11 @@ def gauges(gateway: Gateway) -> list[Family]:
         ("up", "1 while the gateway takes orders.", {(): gateway.opened is not None}),
         ("start_time_seconds", "When the gateway was started.", {(): gateway.started / 1000}),
         ("turns_running", "Turns that run now.", {(): len(gateway.turns.running)}),
+        (
+            "requests_limit",
+            "Most requests at a time.",
+            {(): gateway.settings.limits.max_concurrent},
+        ),
     ]
     if gateway.answered is not None:
         waiting = {(): gateway.answered.waiting}
