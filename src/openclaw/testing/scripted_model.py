@@ -245,9 +245,15 @@ _ENDINGS: Mapping[str, wire.Api] = {
 
 
 def _tool_names(body: Mapping[str, Any]) -> tuple[str, ...]:
-    given: list[Any] = list(body.get("tools", ()))
-    declared = [one for tool in given for one in tool.get("functionDeclarations", [tool])]
-    return tuple(tool.get("function", tool).get("name", "") for tool in declared)
+    listed: list[Any] = list(body.get("tools", ()))
+    tools = [tool for group in listed for tool in group.get("functionDeclarations", [group])]
+    return tuple(name for tool in tools for name in _names_of(tool))
+
+
+def _names_of(tool: dict[str, Any]) -> list[str]:
+    if tool.get("type") == "namespace":
+        return [f"{tool['name']}/{inner['name']}" for inner in tool["tools"]]
+    return [tool.get("function", tool).get("name", "")]
 
 
 def _texts(content: Any) -> str:

@@ -19,7 +19,8 @@ class Step:
 
     `text` may contain `{last}`, which is replaced with the text of the last message. `calls` are
     `(name, arguments)` pairs; arguments as a string go out unparsed, so that they can be malformed,
-    and may contain `{last}` as well. `found` are tools that the provider's own search found before
+    and may contain `{last}` as well. A tool in a namespace (OpenAI responses only) is called
+    `namespace/name`. `found` are tools that the provider's own search found before
     the calls (Anthropic messages only).
     `status` other than 200 is an error; `overflow` is the provider's "too long" error. `cut_after`
     breaks the connection after that many events, and `end_after` ends the stream there as if it
@@ -204,7 +205,9 @@ def _responses_items(answer: Answer) -> list[Json]:
         items.append({**about, "status": "completed", "content": [content]})
     for call in answer.calls:
         about = {"type": "function_call", "id": f"fc_{call.id}", "call_id": call.id}
-        items.append({**about, "name": call.name, "arguments": call.raw, "status": "completed"})
+        namespace, _, name = call.name.rpartition("/")
+        about |= {"name": name, "arguments": call.raw, "status": "completed"}
+        items.append({**about, "namespace": namespace} if namespace else about)
     return items
 
 

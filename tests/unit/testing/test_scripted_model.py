@@ -65,6 +65,16 @@ async def test_a_script_that_is_used_up_says_so() -> None:
     assert "no more steps" in answer.text
 
 
+async def test_a_tool_in_a_namespace_is_called_there() -> None:
+    tools = [{"type": "namespace", "name": "ours", "tools": [{"type": "function", "name": "act"}]}]
+    body = {"model": "m", "input": "Act.", "tools": tools}
+    async with scripted_model([Step(calls=(("ours/act", {}),))]) as server:
+        answer = await post(f"{server.url}/v1/responses", body)
+        assert server.requests[0].tools == ("ours/act",)
+    (call,) = answer.json()["output"]
+    assert (call["namespace"], call["name"]) == ("ours", "act")
+
+
 async def test_an_unknown_address_is_not_found() -> None:
     async with scripted_model() as server, httpx2.AsyncClient(trust_env=False) as client:
         assert (await client.get(f"{server.url}/nothing")).status_code == 404
