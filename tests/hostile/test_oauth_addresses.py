@@ -16,8 +16,8 @@ import trustme
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.auth.login import LoginPrompt
+from openclaw.mcp_client.auth.logins import Logins
 from openclaw.mcp_client.auth.oauth import LoginFailed
-from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.session.login import log_in
 from openclaw.secrets.refs import Secret
 

@@ -25,7 +25,7 @@ from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.questions import elicit_with
 from openclaw.core.tools import CallContext, ToolResult
 from openclaw.mcp_client.auth.login import LoginPrompt
-from openclaw.mcp_client.auth.token_store import Logins
+from openclaw.mcp_client.auth.logins import Logins
 from openclaw.mcp_client.lifecycle.manager import AgentServers
 from openclaw.mcp_client.lifecycle.server_state import ServerState
 from openclaw.mcp_client.session.login import log_in

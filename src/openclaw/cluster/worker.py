@@ -12,7 +12,6 @@ from anyio.abc import TaskGroup
 from openclaw.agent.port import Reply
 from openclaw.cluster.order_relay import OrderFeed, answer_bytes
 from openclaw.core.errors import Cancelled, OpenClawError, UserFacing
-from openclaw.mcp_client.imports import import_in_thread
 from openclaw.sessions.lanes import BEATS_PER_LEASE, Lane
 from openclaw.sessions.postgres.order_queue import LEASE_SECONDS, OrderQueue, QueuedOrder
 from openclaw.sessions.records import LaneLost, SessionRef, StoreError
@@ -133,7 +132,7 @@ class Worker:
 
     async def _take_orders(self, group: TaskGroup, prepare: Callable[[], None]) -> None:
         if self.capacity:
-            await import_in_thread(prepare)
+            await anyio.to_thread.run_sync(prepare)
         while not self._stopping:
             if not await self._took_all(group):
                 continue

@@ -44,7 +44,7 @@ from openclaw.sessions.records import session_owner
 if TYPE_CHECKING:
     from openclaw.agent.toolpath.approval import Approvals
     from openclaw.cluster.node import ClusterNode
-    from openclaw.mcp_client.auth.token_store import Logins
+    from openclaw.mcp_client.auth.logins import Logins
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.sessions.store import SessionStore
 

@@ -29,7 +29,7 @@ from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import ServerUnavailable
 from openclaw.core.events import Emit, discard
 from openclaw.core.tools import ToolSource
-from openclaw.mcp_client.auth.token_store import Logins
+from openclaw.mcp_client.auth.logins import Logins
 from openclaw.mcp_client.catalog.pin_store import PinStore
 from openclaw.mcp_client.lifecycle.manager import AgentServers, ManagerDeps, McpManager
 from openclaw.mcp_client.sandbox.confinement import Sandbox

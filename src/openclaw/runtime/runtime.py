@@ -24,7 +24,7 @@ from openclaw.core.content import InboundMedia, Media, text_of
 from openclaw.core.events import Emit, Notice, discard
 from openclaw.core.questions import elicit_with
 from openclaw.gateway.gateway import GatewayBackend
-from openclaw.mcp_client.auth.token_store import Logins
+from openclaw.mcp_client.auth.logins import Logins
 from openclaw.mcp_client.sandbox.confinement import Sandbox
 from openclaw.media.stored_files import sweep
 from openclaw.models.provider_check import model_problem

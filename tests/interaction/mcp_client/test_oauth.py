@@ -30,8 +30,8 @@ from openclaw.mcp import oauth
 from openclaw.mcp.oauth_documents import LoginRefused
 from openclaw.mcp_client.auth import login as logging_in
 from openclaw.mcp_client.auth.login import LoginPrompt, open_browser
+from openclaw.mcp_client.auth.logins import Logins
 from openclaw.mcp_client.auth.oauth import LoginFailed, check_address
-from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.lifecycle import connection
 from openclaw.mcp_client.lifecycle.server_state import ServerState
 from openclaw.mcp_client.session.login import log_in

@@ -29,7 +29,7 @@ from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound,
 from openclaw.core.questions import DECLINED, Answer, Elicit, Question, elicit_with
 from openclaw.core.tools import CallContext, JsonObject, ToolSource, json_object
 from openclaw.mcp_client.auth.login import LoginPrompt, open_browser
-from openclaw.mcp_client.auth.token_store import Logins
+from openclaw.mcp_client.auth.logins import Logins
 from openclaw.mcp_client.bounds import printable
 from openclaw.mcp_client.bridge.prompts import PromptCall, parse_arguments
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key

@@ -32,7 +32,8 @@ from openclaw.gateway.api.openapi import ConfigChange, Json, operation
 from openclaw.gateway.event_streams import EventStream, Put, sse_frame
 from openclaw.gateway.gateway import Gateway
 from openclaw.gateway.owners import ALL, NOTHING
-from openclaw.mcp_client.imports import load
+from openclaw.mcp_client.auth.login import LoginPrompt
+from openclaw.mcp_client.session.login import log_in
 from openclaw.models.provider_check import models_named
 
 logger = logging.getLogger(__name__)
@@ -241,9 +242,6 @@ async def log_in_to_server(gateway: Gateway, name: str) -> Any:
         raise errors.NotFound(
             f"there is no server '{name}' with a login", hint='add `auth: "oauth"` to it'
         )
-    await load("openclaw.mcp_client.session.login")
-    from openclaw.mcp_client.auth.login import LoginPrompt
-    from openclaw.mcp_client.session.login import log_in
 
     async def work(put: Put) -> None:
         try:

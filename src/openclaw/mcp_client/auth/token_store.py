@@ -7,32 +7,21 @@ names a different one.
 import contextlib
 import hashlib
 import json
-import logging
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 
 from openclaw.config import paths
-from openclaw.core.errors import MissingExtra, OpenClawError, OperatorFacing
+from openclaw.core.errors import MissingExtra, OperatorFacing
 from openclaw.core.tools import json_object
-from openclaw.mcp.oauth import Grant, IdentityProvider, OAuthSettings
-from openclaw.mcp.oauth_documents import Client, Credentials, LoginRefused
-from openclaw.mcp_client.imports import load
-
-if TYPE_CHECKING:
-    from openclaw.config.agent_schema import McpAuthConfig, McpServerConfig
-    from openclaw.mcp_client.auth.oauth import Auth, User
-    from openclaw.secrets.refs import Secret
-
-logger = logging.getLogger(__name__)
+from openclaw.mcp.oauth_documents import Client, Credentials
 
 Record = dict[str, Any]
 
@@ -145,17 +134,6 @@ def _record(text: bytes) -> Record:
 
 
 @dataclass(frozen=True, slots=True)
-class RedirectTo:
-    """Where the authorization server sends the user back to."""
-
-    uri: str = ""
-    without_browser: bool = False
-
-
-NOWHERE = RedirectTo()
-
-
-@dataclass(frozen=True, slots=True)
 class StoredLogin:
     """`client_issuer` is the issuer that was shown the operator's own client, if any."""
 
@@ -249,103 +227,3 @@ def _shown_to(client_id: str, record: Record) -> str | None:
         ):
             return issuer
     return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logins:
-    """The logins in this state directory; OAuth is imported when the first one is used."""
-
-    directory: Path
-    resolve_secrets: "Callable[[Mapping[str, str]], Awaitable[dict[str, Secret]]]"
-    register: Callable[[str], None] = lambda value: None
-
-    async def log_out(self, config: "McpServerConfig") -> "LoggedOut":
-        """Revoke the tokens if the authorization server can, and delete the login in any case."""
-        settings, url = auth_settings(config)
-        store = open_login_store(settings.store, self.directory)
-        revoked = False
-        try:
-            revoked = await (await self.auth(config)).log_out()
-        except OpenClawError as error:  # also a login that cannot be read
-            logger.info("the tokens were not revoked: %s", error)
-        existed = await anyio.to_thread.run_sync(store.delete, login_key(url))
-        return LoggedOut(existed=existed, revoked=revoked)
-
-    async def auth(
-        self,
-        config: "McpServerConfig",
-        user: "User | None" = None,
-        redirect: RedirectTo = NOWHERE,
-    ) -> "Auth":
-        """The HTTP authentication of this server; raises `OperatorFacing`."""
-        settings, url = auth_settings(config)
-        await load("openclaw.mcp_client.auth.oauth")
-        from openclaw.mcp_client.auth import oauth
-
-        try:
-            oauth.check_address(url)
-        except LoginRefused as error:
-            raise OperatorFacing(str(error), hint="use an https address") from None
-        configure = partial(self._configured, config, redirect)
-        current = await configure()
-        client = current.client_id and Client(current.client_id, current.client_secret)
-        login = ServerLogin(
-            open_login_store(settings.store, self.directory),
-            url,
-            client=client or None,
-            register=self.register,
-        )
-        return oauth.Auth(configure, login, user)
-
-    async def _configured(self, config: "McpServerConfig", redirect: RedirectTo) -> OAuthSettings:
-        """The settings as they are now: some secrets are only valid for a short time."""
-        auth, url = auth_settings(config)
-        provider = auth.identity_provider
-        named = {
-            "clientSecret": auth.client_secret,
-            "privateKey": auth.private_key,
-            "assertion": auth.assertion,
-            "idToken": provider and provider.id_token,
-            "providerSecret": provider and provider.client_secret,
-        }
-        referred = {name: value for name, value in named.items() if value is not None}
-        resolved = await self.resolve_secrets(referred) if referred else {}
-        secrets = {name: secret.reveal() for name, secret in resolved.items()}
-        return OAuthSettings(
-            url=url,
-            redirect_uri=redirect.uri,
-            without_browser=redirect.without_browser,
-            client_id=auth.client_id,
-            client_secret=secrets.get("clientSecret"),
-            client_metadata_url=auth.client_metadata_url,
-            private_key=secrets.get("privateKey"),
-            scope=" ".join(auth.scopes) or None,
-            grant=Grant(auth.grant),
-            assertion=_stripped(secrets.get("assertion")),
-            identity_provider=provider
-            and IdentityProvider(
-                id_token=secrets["idToken"].strip(),
-                client_id=provider.client_id,
-                client_secret=secrets.get("providerSecret"),
-                token_endpoint=provider.token_endpoint,
-                issuer=provider.issuer,
-            ),
-            dpop={"auto": None, "required": True, "off": False}[auth.dpop],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedOut:
-    existed: bool
-    revoked: bool
-
-
-def _stripped(text: str | None) -> str | None:
-    """A file with a token usually ends with a line break."""
-    return None if text is None else text.strip()
-
-
-def auth_settings(config: "McpServerConfig") -> "tuple[McpAuthConfig, str]":
-    if config.auth is None or config.url is None:
-        raise OperatorFacing('only a remote server with `auth: "oauth"` has a login')
-    return config.auth, config.url

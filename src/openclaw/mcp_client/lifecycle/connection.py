@@ -25,13 +25,12 @@ from openclaw.mcp_client.lifecycle import server_state as states
 from openclaw.mcp_client.lifecycle.server_state import Event, ServerState
 from openclaw.mcp_client.session import listing as listings
 from openclaw.mcp_client.session.caller import OnProgress
-from openclaw.mcp_client.session.connect import ConnectionDeps, ConnectParams, open_session
+from openclaw.mcp_client.session.connect import ConnectionDeps, ConnectParams
 from openclaw.mcp_client.session.era_memory import EraMemory, identity
 from openclaw.mcp_client.session.listing import are_blocks, are_objects, ignore_progress
-from openclaw.mcp_client.session.notifications import (
-    ChangeSubscription,
-    NotificationHandler,
-)
+from openclaw.mcp_client.session.local import open_local
+from openclaw.mcp_client.session.notifications import ChangeSubscription, NotificationHandler
+from openclaw.mcp_client.session.remote import open_remote
 from openclaw.mcp_client.session.request_handlers import RequestHandlers
 from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.mcp_client.session.server_tasks import TTL_MS, OnTask, RemoteTask, handle_of
@@ -385,7 +384,8 @@ class ServerConnection:
             stderr=self._stderr,
             on_asked=self.asked.set,
         )
-        async with await open_session(params) as session:
+        open_session = open_local if self.config.kind == "stdio" else open_remote
+        async with open_session(params) as session:
             await self._list_all(session, subscription)
             async with anyio.create_task_group() as group:
                 group.start_soon(subscription.run, session, name=f"changes of {self.name}")

@@ -7,8 +7,8 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.mcp import names
 from openclaw.mcp_client import errors
 from openclaw.mcp_client.auth.login import LOGIN_SECONDS, LoginPrompt, callback_server
+from openclaw.mcp_client.auth.logins import Logins, RedirectTo
 from openclaw.mcp_client.auth.oauth import Auth, LoginFailed
-from openclaw.mcp_client.auth.token_store import Logins, RedirectTo
 from openclaw.mcp_client.session.connect import ConnectionDeps, ConnectParams
 from openclaw.mcp_client.session.elicitation import decline
 from openclaw.mcp_client.session.era_memory import EraMemory

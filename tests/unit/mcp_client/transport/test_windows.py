@@ -6,7 +6,8 @@ from typing import Any, cast
 import pytest
 
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.mcp_client.session.connect import ConnectionDeps, _program
+from openclaw.mcp_client.session.connect import ConnectionDeps
+from openclaw.mcp_client.session.local import child_program
 from openclaw.mcp_client.transport.child_process import find_windows_program
 
 ENVIRON = {"Path": r"C:\Windows;C:\node", "PATHEXT": ".EXE;.CMD"}
@@ -35,5 +36,5 @@ async def test_a_child_on_windows_gets_the_variables_that_programs_need_there() 
     )
     config = McpServerConfig.model_validate({"command": "server"})
     opening = SimpleNamespace(name="s", config=config, deps=deps)
-    program = await _program(cast("Any", opening), windows=True)
+    program = await child_program(cast("Any", opening), windows=True)
     assert program.environment == {"SystemRoot": r"C:\Windows"}
