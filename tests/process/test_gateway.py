@@ -296,6 +296,40 @@ async def test_killed_in_the_middle_of_turns_it_starts_again_and_has_lost_nothin
             assert len(set(said)) == len(said)
 
 
+async def test_every_call_that_was_made_is_in_the_audit_log_whenever_the_gateway_is_killed(
+    installation: Installation, tmp_path: Path, soaking: bool
+) -> None:
+    chance, sent = random.Random(3), tmp_path / "sent"
+    tool = {"name": "note", "inputSchema": OBJECT, "does": {"text": "noted"}}
+    server = server_entry({"tools": [tool], "faults": {"requestsFile": str(sent)}})
+    calls = [("mcp_fake_note", {})] * 4
+    rules = (Step(when="message", role="user", calls=tuple(calls)),)
+    made = 0
+    async with scripted_model(rules=rules, default=Step(text="Noted.")) as model:
+        installation.configure(model.url, {"fake": server})
+        for kill in range(100 if soaking else 3):
+            async with installation.process() as process:
+                info = await installation.running()
+                async with anyio.create_task_group() as group:
+                    for session in range(4):
+                        group.start_soon(keep_asking, installation, info.url, kill, session, [])
+                    with anyio.fail_after(120):
+                        while (count := requests_of(sent, "tools/call")) < made + 5:
+                            await anyio.sleep(0.01)
+                    made = count
+                    await anyio.sleep(chance.random() * 0.1)
+                    process.kill()
+                    await process.wait()
+                    group.cancel_scope.cancel()
+    log = installation.paths.audit_log.read_text(encoding="utf-8").splitlines()
+    begun = sum(json.loads(line)["outcome"] == "started" for line in log)
+    assert begun >= requests_of(sent, "tools/call") >= made
+
+
+def requests_of(file: Path, method: str) -> int:
+    return file.read_text(encoding="utf-8").count(f'"{method}"') if file.exists() else 0
+
+
 async def keep_asking(
     installation: Installation, url: str, kill: int, session: int, told: list[tuple[str, str]]
 ) -> None:

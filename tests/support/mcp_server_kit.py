@@ -27,6 +27,7 @@ from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
 from openclaw.policy.decide import Policy, Rules
 from openclaw.runtime.settings import open_secrets
 from openclaw.secrets.redactor import Redactor
+from tests.support.call_records import CallRecords
 from tests.support.fake_server import server_entry
 
 
@@ -54,11 +55,16 @@ class McpInstallation:
 
     manager: McpManager
     events: list[Event]
-    records: list[CallRecord]
+    log: CallRecords
     redactor: Redactor
     results: Path
     start_seconds: float
     policy: Policy
+
+    @property
+    def records(self) -> list[CallRecord]:
+        """The calls that have ended."""
+        return self.log.ended
 
     async def call(
         self, name: str, agent: str = "main", session: str = "s", **arguments: Any
@@ -81,9 +87,7 @@ class McpInstallation:
         self, agent: str = "main", session: str | None = None, *, own: ToolSource | None = None
     ) -> Toolbox:
         """The agent's MCP tools, after its `own`, at the end of the whole tool path."""
-        deps = ToolPathDeps(
-            self.redactor, SystemClock(), self.records.append, OwnDirectory(self.results)
-        )
+        deps = ToolPathDeps(self.redactor, SystemClock(), self.log, OwnDirectory(self.results))
         sources = [self.manager.tools(agent, session)]
         return tool_path([own, *sources] if own else sources, self.policy, deps)
 
@@ -106,7 +110,7 @@ async def open_gateway_runtime(
     `deps` replace parts of what its connections get. State is kept under `root`.
     """
     events: list[Event] = []
-    records: list[CallRecord] = []
+    log = CallRecords()
     redactor = Redactor()
     reaper = OrphanReaper()
     connection = ConnectionDeps(
@@ -134,8 +138,6 @@ async def open_gateway_runtime(
             if settle:
                 for agent in known:
                     await manager.wait_for_tools(agent)
-            yield McpInstallation(
-                manager, events, records, redactor, results, start_seconds, layers
-            )
+            yield McpInstallation(manager, events, log, redactor, results, start_seconds, layers)
     finally:
         await reaper.aclose()

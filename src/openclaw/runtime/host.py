@@ -45,7 +45,7 @@ from openclaw.secrets.resolver import SecretResolver
 
 if TYPE_CHECKING:
     from openclaw.agent.telemetry import Telemetry
-    from openclaw.agent.toolpath.audit import CallRecord, OnCall
+    from openclaw.agent.toolpath.audit import CallLog, CallRecord
     from openclaw.agent.toolpath.dataflow import SessionFlow
     from openclaw.agent.toolpath.toolbox import Toolbox
     from openclaw.agent.tools.exec import Shells
@@ -126,7 +126,7 @@ class Host:
     paths: StatePaths
     clock: Clock
     telemetry: "Telemetry | None" = None
-    on_call: "OnCall | None" = None
+    calls: "CallLog | None" = None
     shared: "Shared | None" = None
     shells: "Shells | None" = None
     subagents: "Subagents | None" = None
@@ -194,20 +194,31 @@ async def telemetry_of(host: Host, secrets: SecretResolver) -> "AsyncGenerator[T
 
 
 @contextmanager
-def audited(host: Host) -> Generator["OnCall"]:
-    settings, telemetry = host.config.audit, host.telemetry
+def audited(host: Host) -> Generator["CallLog"]:
+    settings = host.config.audit
     log = AuditLog(host.paths.audit_log, host.redactor, settings)
-
-    def note(record: "CallRecord") -> None:
-        if settings.enabled:
-            log.record(record)
-        if telemetry is not None:
-            telemetry.on_call(record)
-
     try:
-        yield note
+        yield _Calls(log if settings.enabled else None, host.telemetry)
     finally:
         log.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """The audit log, if it is wanted, and telemetry."""
+
+    log: AuditLog | None
+    telemetry: "Telemetry | None"
+
+    async def begin(self, call: "CallRecord") -> None:
+        if self.log is not None:
+            await self.log.begin(call)
+
+    def record(self, call: "CallRecord") -> None:
+        if self.log is not None:
+            self.log.record(call)
+        if self.telemetry is not None:
+            self.telemetry.on_call(call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,11 +241,11 @@ async def open_servers(
     register_known_secrets(loaded, environ, redactor)
     secrets = open_secrets(loaded.config, environ, redactor)
     servers = {agent.id: servers_of(host, agent) for agent in agents.values()}
-    with audited(host) as on_call:
+    with audited(host) as calls:
         async with running_servers(
             host, servers, secrets.resolve_map, discard, on_sampling=_no_model
         ) as manager:
-            yield OpenServers(manager, replace(host, on_call=on_call))
+            yield OpenServers(manager, replace(host, calls=calls))
 
 
 async def _no_model(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -317,7 +328,7 @@ def tool_path_of(
     deps = ToolPathDeps(
         host.redactor,
         host.clock,
-        host.on_call,
+        host.calls,
         host.paths.results,
         shares.search,
         shares.approvals,

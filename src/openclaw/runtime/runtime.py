@@ -260,7 +260,7 @@ async def open_runtime(
         shells = await stack.enter_async_context(Shells(environ, confine, [paths.skills]).running())
         subagents = Subagents()
         host = replace(host, telemetry=telemetry, shells=shells, subagents=subagents)
-        host = replace(host, on_call=stack.enter_context(audited(host)))
+        host = replace(host, calls=stack.enter_context(audited(host)))
         generation = ConfigGeneration(host, store, local, secrets)
         sampler: Sampler | None = None
 

@@ -74,7 +74,7 @@ def record(telemetry: Telemetry, context: CallContext, outcome: str) -> None:
     """What the MCP side tells of a call, as it does before the call's result is handed on."""
     telemetry.on_call(
         CallRecord(
-            ended_ms=0,
+            at_ms=0,
             agent=context.agent,
             session=context.session,
             call_id=context.call_id,

@@ -23,8 +23,12 @@ async def test_a_call_is_on_record(setup: Setup, connect: Connect, bodies: bool)
             await client.call_tool("order_openclaw", {"message": "go", "sessionKey": "k"})
     path = setup.state / "logs" / "audit.jsonl"
     assert path.stat().st_mode & 0o777 == 0o600
-    [line] = path.read_text().splitlines()
+    before, line = path.read_text().splitlines()
+    begun: dict[str, Any] = json.loads(before)
     record: dict[str, Any] = json.loads(line)
+    assert begun["outcome"] == "started"
+    assert begun["call"] == record["call"]
+    assert ("quince" in before) is bodies
     assert record["agent"] == "main"
     assert record["session"] == "k"
     assert record["server"] == "fake"

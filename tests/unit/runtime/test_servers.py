@@ -36,7 +36,7 @@ def _host(root: Path) -> Any:
 
 
 _CALL = CallRecord(
-    ended_ms=0,
+    at_ms=0,
     agent="main",
     session="s\udce9",
     call_id="1",
@@ -51,8 +51,8 @@ _CALL = CallRecord(
 
 def test_a_call_with_half_a_character_or_a_huge_number_is_written_down(tmp_path: Path) -> None:
     host = _host(tmp_path)
-    with audited(host) as on_call:
-        on_call(_CALL)
+    with audited(host) as calls:
+        calls.record(_CALL)
     line = json.loads(host.paths.audit_log.read_text())
     assert json.loads(line["arguments"]) == {"zone": "caf\udce9", "n": 2**80}
     assert (line["session"], line["result"]) == ("s\udce9", "half \ud800")
@@ -69,6 +69,6 @@ def _descriptors(path: Path) -> list[int]:
 
 def test_the_audit_log_does_not_stay_open(tmp_path: Path) -> None:
     host = _host(tmp_path)
-    with audited(host) as on_call:
-        on_call(_CALL)
+    with audited(host) as calls:
+        calls.record(_CALL)
     assert _descriptors(host.paths.audit_log) == []

@@ -1,4 +1,8 @@
-"""Emits events for every call, and records each MCP tool call in the audit log."""
+"""Emits events for every call, and records each MCP tool call in the audit log.
+
+A call is recorded twice: before it is sent, as `started`, and when it has ended. So every call that
+was made is in the log, even if the process was killed meanwhile.
+"""
 
 import json
 import logging
@@ -12,8 +16,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
+import anyio
+import anyio.to_thread
 import orjson
 
 from openclaw.agent.redaction import Redact, clean_json
@@ -23,6 +29,7 @@ from openclaw.config.paths import lock as take_lock
 from openclaw.config.schema import AuditConfig
 from openclaw.core.clock import Clock
 from openclaw.core.content import Block, Media, text_of
+from openclaw.core.errors import cause_of
 from openclaw.core.events import ToolFinished, ToolStarted
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.secrets.redactor import Redactor
@@ -31,9 +38,9 @@ logger = logging.getLogger(__name__)
 
 
 class CallRecord(NamedTuple):
-    """One call of an MCP tool. `outcome` is ok, error, denied, blocked or cancelled."""
+    """One call of an MCP tool. `outcome` is started, ok, error, denied, blocked or cancelled."""
 
-    ended_ms: int
+    at_ms: int
     agent: str
     session: str
     call_id: str
@@ -48,14 +55,24 @@ class CallRecord(NamedTuple):
 OnCall = Callable[[CallRecord], None]
 
 
+class CallLog(Protocol):
+    async def begin(self, call: CallRecord) -> None:
+        """Record a call that is about to be sent; when this returns, the record is on disk."""
+        ...
+
+    def record(self, call: CallRecord) -> None:
+        """Record a call that has ended, or that was refused."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Audit(Wrapper):
-    on_call: OnCall | None
+    calls: CallLog | None
     clock: Clock
     redact: Redact
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        await context.begin()
+        await self._begin(arguments, context)
         label = context.spec.label if context.spec is not None else name
         shown = clean_json(arguments, self.redact)
         context.emit(ToolStarted(context.call_id, name, label, shown, context.within))
@@ -78,6 +95,22 @@ class Audit(Wrapper):
         """Record a call that was not made."""
         self._record(arguments, context, "denied", 0.0)
 
+    async def _begin(self, arguments: JsonObject, context: CallContext) -> None:
+        """Put the call into the transcript and the audit log at once: each waits for the disk."""
+        record = self._described(arguments, context, "started")
+        if record is None or self.calls is None:
+            await context.begin()
+            return
+        try:
+            async with anyio.create_task_group() as both:
+                both.start_soon(self.calls.begin, record, name="audit")
+                await context.begin()
+        except BaseException as error:
+            self._record(arguments, context, "cancelled", 0.0)
+            if isinstance(error, BaseExceptionGroup):
+                raise cause_of(error) from None
+            raise
+
     def _record(
         self,
         arguments: JsonObject,
@@ -86,15 +119,38 @@ class Audit(Wrapper):
         elapsed: float,
         blocks: tuple[Block, ...] = (),
     ) -> None:
+        record = self._described(arguments, context, outcome, elapsed, blocks)
+        if record is None:
+            return
+        logger.debug(
+            "MCP call %s/%s: %s after %.1f ms", record.server, record.tool, outcome, elapsed
+        )
+        if self.calls is not None:
+            self.calls.record(record)
+
+    def _described(
+        self,
+        arguments: JsonObject,
+        context: CallContext,
+        outcome: str,
+        elapsed: float = 0.0,
+        blocks: tuple[Block, ...] = (),
+    ) -> CallRecord | None:
         spec = context.spec
         if spec is None or spec.origin.server is None:  # only MCP tools are recorded
-            return
-        server, tool = spec.origin.server, spec.origin.tool or spec.name
-        logger.debug("MCP call %s/%s: %s after %.1f ms", server, tool, outcome, elapsed)
-        if self.on_call is not None:
-            who = context.agent, context.session, context.call_id, server, tool
-            now = self.clock.now_ms()
-            self.on_call(CallRecord(now, *who, arguments, outcome, elapsed, blocks))
+            return None
+        return CallRecord(
+            at_ms=self.clock.now_ms(),
+            agent=context.agent,
+            session=context.session,
+            call_id=context.call_id,
+            server=spec.origin.server,
+            tool=spec.origin.tool or spec.name,
+            arguments=arguments,
+            outcome=outcome,
+            duration_ms=elapsed,
+            blocks=blocks,
+        )
 
 
 MAX_BODY: Final = 16 * 1024
@@ -108,9 +164,10 @@ class AuditLog:
     """Appends records; several processes may append to the same file at once.
 
     The records of one step of the event loop are written right after that step, so that no call
-    waits for them, and in one write in append mode, so that records never mix. A full file becomes
-    `….1`, under a lock, and the oldest file is dropped. A failed write logs one warning and never
-    fails the call.
+    waits for them, and in one write in append mode, so that records never mix. Only those of calls
+    that are about to be sent are waited for: calls that begin together share one write and sync. A
+    full file becomes `….1`, under a lock, and the oldest file is dropped. A failed write logs one
+    warning and never fails the call.
     """
 
     path: Path
@@ -118,10 +175,30 @@ class AuditLog:
     settings: AuditConfig
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _waiting: list[CallRecord] = field(default_factory=list[CallRecord])
+    _ahead: list[CallRecord] = field(default_factory=list[CallRecord])  # about to be sent
+    _syncing: anyio.Lock = field(default_factory=anyio.Lock)
+    _begun: int = 0
+    _synced: int = 0
     _torn: bool = False
     _warned: bool = False
     _file: int | None = None
     _opened: os.stat_result = field(init=False)
+
+    async def begin(self, call: CallRecord) -> None:
+        with self._lock:
+            self._ahead.append(call)
+            self._begun += 1
+            number = self._begun
+        async with self._syncing:
+            if self._synced < number:
+                await anyio.to_thread.run_sync(self._sync)
+
+    def _sync(self) -> None:
+        with self._lock:
+            calls, self._ahead = self._ahead, []
+            number = self._begun
+            self._write(b"".join(map(self._line, calls)), sync=True)
+            self._synced = number
 
     def record(self, call: CallRecord) -> None:
         with self._lock:
@@ -148,7 +225,7 @@ class AuditLog:
                 self._write(data)
 
     def _line(self, call: CallRecord) -> bytes:
-        now_ms, redact = call.ended_ms, self.redactor.redact
+        now_ms, redact = call.at_ms, self.redactor.redact
         arguments, result = _dumped(call.arguments), text_of(call.blocks)
         media = sum([len(one.data or b"") for one in call.blocks if isinstance(one, Media)])
         fields: dict[str, Any] = {
@@ -156,15 +233,22 @@ class AuditLog:
             "timeMs": now_ms,
             "agent": redact(call.agent[:MAX_NAME]),
             "session": redact(call.session[:MAX_NAME]),
+            "call": redact(call.call_id[:MAX_NAME]),
             "server": redact(call.server[:MAX_NAME]),
             "tool": redact(call.tool[:MAX_NAME]),
-            "durationMs": round(call.duration_ms, 3),
             "outcome": call.outcome,
             "argumentBytes": len(arguments),
+        }
+        if self.settings.bodies:
+            fields["arguments"] = self._body(arguments.decode())
+        if call.outcome == "started":
+            return _line(fields)
+        fields |= {
+            "durationMs": round(call.duration_ms, 3),
             "resultBytes": _size(result) + media,
         }
         if self.settings.bodies:
-            fields |= {"arguments": self._body(arguments.decode()), "result": self._body(result)}
+            fields["result"] = self._body(result)
         return _line(fields)
 
     def _body(self, text: str) -> str:
@@ -172,11 +256,11 @@ class AuditLog:
         redacted = self.redactor.redact(text[: 4 * MAX_BODY])
         return redacted if len(redacted) <= MAX_BODY else redacted[:MAX_BODY] + "…"
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes, *, sync: bool = False) -> None:
         try:
             # If inode numbers are not stable, rotation never seems to help: the third time, write anyway.
-            if not self._append(data) and not self._append(data):
-                self._append(data, anyway=True)
+            if not self._append(data, sync=sync) and not self._append(data, sync=sync):
+                self._append(data, anyway=True, sync=sync)
         except OSError as error:
             self._close()  # the next record opens the file again
             if not self._warned:
@@ -185,7 +269,7 @@ class AuditLog:
         else:
             self._warned = False
 
-    def _append(self, data: bytes, *, anyway: bool = False) -> bool:
+    def _append(self, data: bytes, *, anyway: bool = False, sync: bool = False) -> bool:
         """Append to the file; False if it was full and has been rotated instead."""
         file, size = self._current()
         try:
@@ -194,6 +278,8 @@ class AuditLog:
                 return False
             data = b"\n" + data if self._torn else data
             self._torn = os.write(file, data) != len(data)
+            if sync:
+                _write_to_disk(file)
             return True
         finally:
             if sys.platform == "win32":  # nobody can rename an open file there
@@ -248,6 +334,10 @@ class AuditLog:
 
     def _numbered(self, suffix: int | str) -> Path:
         return self.path.with_name(f"{self.path.name}.{suffix}")
+
+
+# macOS has no fdatasync.
+_write_to_disk: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
 @lru_cache(maxsize=2)

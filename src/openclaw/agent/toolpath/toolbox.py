@@ -12,7 +12,7 @@ import anyio.to_thread
 from openclaw.agent.budget import ToolSizes
 from openclaw.agent.toolpath import search
 from openclaw.agent.toolpath.approval import Approval, Approvals, Preview
-from openclaw.agent.toolpath.audit import Audit, OnCall
+from openclaw.agent.toolpath.audit import Audit, CallLog
 from openclaw.agent.toolpath.dataflow import DataFlow
 from openclaw.agent.toolpath.hooks import HookRunner
 from openclaw.agent.toolpath.run_code import code_tool
@@ -199,7 +199,7 @@ class Toolbox:
 class ToolPathDeps:
     redactor: Redactor
     clock: Clock
-    on_call: OnCall | None = None
+    calls: CallLog | None = None
     results: OwnDirectory | None = None  # where the full text of long results is stored
     finder: ToolSearch = field(default_factory=ToolSearch)  # shared by all sessions
     approvals: Approvals = field(default_factory=Approvals)  # shared by all sessions
@@ -224,7 +224,7 @@ def tool_path(
     one with marks in it, would not be recognised.
     """
     redact = deps.redactor.redact
-    watch = partial(Audit, on_call=deps.on_call, clock=deps.clock, redact=redact)
+    watch = partial(Audit, calls=deps.calls, clock=deps.clock, redact=redact)
 
     def checked(source: ToolSource, flow: "SessionFlow | None" = None) -> ToolSource:
         path: ToolSource = Redaction(source, deps.redactor)

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import anyio
 import anyio.lowlevel
 import pytest
 
+from openclaw.agent.toolpath import audit
 from openclaw.agent.toolpath.audit import AuditLog, CallRecord
 from openclaw.config.schema import AuditConfig
 from openclaw.core.content import Media, Text
@@ -32,7 +34,7 @@ def opened(path: Path, redactor: Redactor, **options: Any) -> AuditLog:
 
 def write(log: AuditLog, result: str = "found swordfish-and-chips", **changes: Any) -> None:
     call = CallRecord(
-        ended_ms=1_794_775_287_123,
+        at_ms=1_794_775_287_123,
         agent="main",
         session="s-1",
         call_id="c",
@@ -62,6 +64,7 @@ def test_a_record_has_who_what_how_long_and_how_much_but_no_bodies(
             "timeMs": 1_794_775_287_123,
             "agent": "main",
             "session": "s-1",
+            "call": "c",
             "server": "docs",
             "tool": "search",
             "durationMs": 12.346,
@@ -204,6 +207,38 @@ def test_several_processes_lose_nothing_and_mix_nothing(tmp_path: Path) -> None:
     ]
     assert sorted(seen) == sorted((str(n), str(t)) for n in range(3) for t in range(300))
     assert len(list(tmp_path.glob("audit.jsonl*"))) > 3
+
+
+def about_to_be_sent(number: int) -> CallRecord:
+    return CallRecord(0, "main", "s-1", f"c{number}", "docs", "search", {"q": number}, "started", 0)
+
+
+async def test_a_call_is_on_disk_before_it_is_sent_and_calls_that_begin_together_share_a_sync(
+    tmp_path: Path, redactor: Redactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, synced = tmp_path / "audit.jsonl", list[int]()
+    monkeypatch.setattr(audit, "_write_to_disk", lambda file: synced.append(os.fstat(file).st_size))
+    log = opened(path, redactor)
+
+    async def begin(number: int) -> None:
+        await log.begin(about_to_be_sent(number))
+        assert f'"call":"c{number}"' in path.read_text()
+        assert synced[-1] == path.stat().st_size
+
+    async with anyio.create_task_group() as calls:
+        for number in range(16):
+            calls.start_soon(begin, number)
+    assert len(synced) <= 2
+    assert sorted(line["call"] for line in lines(path)) == sorted(f"c{n}" for n in range(16))
+    assert {line["outcome"] for line in lines(path)} == {"started"}
+
+
+async def test_a_call_whose_record_cannot_be_written_is_made_anyway(
+    tmp_path: Path, redactor: Redactor, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    await opened(tmp_path / "file" / "audit.jsonl", redactor).begin(about_to_be_sent(1))
+    assert "cannot be written" in caplog.text
 
 
 async def test_what_one_step_records_is_written_right_after_it(
