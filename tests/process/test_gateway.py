@@ -302,9 +302,9 @@ async def test_every_call_that_was_made_is_in_the_audit_log_whenever_the_gateway
     chance, sent = random.Random(3), tmp_path / "sent"
     tool = {"name": "note", "inputSchema": OBJECT, "does": {"text": "noted"}}
     server = server_entry({"tools": [tool], "faults": {"requestsFile": str(sent)}})
-    calls = [("mcp_fake_note", {})] * 4
-    rules = (Step(when="message", role="user", calls=tuple(calls)),)
-    made = 0
+    calls = (("mcp_fake_note", dict[str, Any]()),) * 4
+    rules = (Step(when="message", role="user", calls=calls),)
+    made, told = 0, list[tuple[str, str]]()
     async with scripted_model(rules=rules, default=Step(text="Noted.")) as model:
         installation.configure(model.url, {"fake": server})
         for kill in range(100 if soaking else 3):
@@ -312,9 +312,9 @@ async def test_every_call_that_was_made_is_in_the_audit_log_whenever_the_gateway
                 info = await installation.running()
                 async with anyio.create_task_group() as group:
                     for session in range(4):
-                        group.start_soon(keep_asking, installation, info.url, kill, session, [])
+                        group.start_soon(keep_asking, installation, info.url, kill, session, told)
                     with anyio.fail_after(120):
-                        while (count := requests_of(sent, "tools/call")) < made + 5:
+                        while (count := requests_of(sent, "tools/call")) < made + 5:  # noqa: ASYNC110
                             await anyio.sleep(0.01)
                     made = count
                     await anyio.sleep(chance.random() * 0.1)

@@ -217,7 +217,11 @@ async def test_a_call_is_on_disk_before_it_is_sent_and_calls_that_begin_together
     tmp_path: Path, redactor: Redactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, synced = tmp_path / "audit.jsonl", list[int]()
-    monkeypatch.setattr(audit, "_write_to_disk", lambda file: synced.append(os.fstat(file).st_size))
+
+    def sync(file: int) -> None:
+        synced.append(os.fstat(file).st_size)
+
+    monkeypatch.setattr(audit, "_write_to_disk", sync)
     log = opened(path, redactor)
 
     async def begin(number: int) -> None:
