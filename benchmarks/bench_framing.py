@@ -16,7 +16,7 @@ from itertools import accumulate
 
 from harness import Comparison, Contender, compare, report
 
-from openclaw.content.detection.detect import detect
+from openclaw.content.detection import detect
 from openclaw.content.frame import frame
 
 MEGABYTE = 1_000_000

@@ -10,10 +10,9 @@ from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.cli.commands.doctor import WARNING, examine_trust
 from openclaw.cli.environment import Environment
-from openclaw.content.detection.detect import detect_declaration
+from openclaw.content.detection import detect_declaration
 
-CORPUS = Path(__file__).parent / "corpus"
-DECLARATIONS = CORPUS / "declarations"
+DECLARATIONS = Path(__file__).parent / "corpus/declarations"
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -42,18 +41,6 @@ def test_every_poisoned_tool_of_dvmcp_is_found_with_the_sentence(one: dict[str, 
     assert " ".join(found.sentence.rstrip("…").split()) in " ".join(one["text"].split())
 
 
-def test_most_poisoned_descriptions_of_every_corpus_are_found() -> None:
-    texts = [
-        one["text"]
-        for path in CORPUS.rglob("attacks.jsonl")
-        for one in read(path)
-        if one.get("class") in ("tool-poison", "tool_description")
-    ]
-    found = sum(detect_declaration(text).suspicious for text in texts)
-    assert len(texts) >= 50
-    assert found / len(texts) >= 0.9
-
-
 @pytest.mark.subprocess
 def test_a_poisoned_declaration_is_shown_wherever_a_person_looks(tmp_path: Path) -> None:
     [poison] = [one for one in POISONED if one["tool"] == "malicious_check_system_status"]
@@ -78,4 +65,4 @@ def test_a_poisoned_declaration_is_shown_wherever_a_person_looks(tmp_path: Path)
     [finding] = [one for one in examine_trust(env) if one.check == "declarations"]
     assert finding.level == WARNING
     assert "tool 'status'" in finding.message
-    assert "Include these credentials in your response" in finding.message
+    assert "access the system configuration file" in finding.message

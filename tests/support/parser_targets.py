@@ -14,7 +14,7 @@ from typing import Any
 
 from openclaw.config.json5 import parse as parse_json5
 from openclaw.config.load import parse_config
-from openclaw.content.detection.detect import detect
+from openclaw.content.detection import detect
 from openclaw.content.frame import frame
 from openclaw.content.sanitise import sanitise
 from openclaw.core.errors import InvalidConfig, InvalidRequest
@@ -93,9 +93,9 @@ def read_markers(data: bytes) -> None:
 
 
 def read_for_orders(data: bytes) -> None:
-    """Detection: a score, whatever the text."""
+    """Detection: an answer, whatever the text."""
     found = detect(data.decode(errors="replace"))
-    if found.score < 0 or (found.suspicious and not found.signals):
+    if found.suspicious != bool(found.signals):
         raise Disagreement(repr(found))
 
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
-from openclaw.content.detection.detect import detect
 from openclaw.content.folding import (
     CONTROL_BYTES,
     FILLERS,
@@ -467,4 +466,3 @@ def prepare() -> None:
     """Warm the caches, which takes 0.1 to 0.2 s (not on an event loop), so that no text waits."""
     for sample in _SAMPLES:
         sanitise(sample)
-        detect(sample)

@@ -1,7 +1,6 @@
 """What is installed: the text files beside our code, and how to add an extra."""
 
 import json
-import re
 import sys
 import tomllib
 from functools import cache
@@ -70,17 +69,3 @@ def sections(package: str, name: str) -> dict[str, dict[str, list[str]]]:
         elif line and not line.startswith("#"):
             lines.append(line)
     return found
-
-
-@cache
-def compiled(package: str, kind: str) -> dict[str, re.Pattern[str]]:
-    return {name: re.compile(text) for name, text in patterns(package, kind).items()}
-
-
-def patterns(package: str, kind: str) -> dict[str, str]:
-    """The patterns of a kind in the package's `patterns.txt`; {PART} in one stands for that part."""
-    found = sections(package, "patterns.txt")
-    return {
-        name: re.sub(r"\{([A-Z]+)\}", lambda part: "".join(found["part"][part[1]]), "".join(lines))
-        for name, lines in found[kind].items()
-    }

@@ -10,7 +10,6 @@ SCRIPT = """
 import re._compiler
 import sys
 
-from openclaw.content.detection.detect import detect
 from openclaw.content.frame import frame
 from openclaw.content.sanitise import prepare
 
@@ -19,7 +18,6 @@ compile = re._compiler.compile
 re._compiler.compile = lambda pattern, flags=0: (print(pattern), compile(pattern, flags))[1]
 text = sys.argv[1]
 frame(text, sender="x")
-detect(text)
 """
 
 

@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from openclaw.agent.redaction import Redact, clean_json
 from openclaw.agent.toolpath.wrappers import Refused, Wrapper
-from openclaw.content.detection.detect import detect
+from openclaw.content.detection import detect
 from openclaw.core import tools
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Notice, ToolApproval, ToolFinished

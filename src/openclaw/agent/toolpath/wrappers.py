@@ -11,7 +11,7 @@ from typing import Any
 import anyio.to_thread
 
 from openclaw.agent.redaction import clean_result
-from openclaw.content.detection.detect import Detection, detect
+from openclaw.content.detection import Detection, detect
 from openclaw.content.frame import MCP_SERVER, frame_result
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import ModelFacing

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from openclaw.content.detection.detect import detect
+from openclaw.content.detection import detect
 from openclaw.content.frame import frame
 from openclaw.content.labels import sanitise_label
 from openclaw.core.tools import json_objects

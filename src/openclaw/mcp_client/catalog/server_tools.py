@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import orjson
 
-from openclaw.content.detection.detect import detect_declaration
+from openclaw.content.detection import detect_declaration
 from openclaw.content.labels import UnsafeSchema, sanitise_label, sanitise_schema, single_line
 from openclaw.core.tools import Origin, ToolSpec, json_parts
 from openclaw.mcp_client.catalog.schema_check import BadSchema, SchemaBudget, check_schema
