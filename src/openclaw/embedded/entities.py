@@ -1,6 +1,5 @@
 """Finds what an argument can be copied from: typed spans of the user's own words."""
 
-import math
 import re
 import zoneinfo
 from collections import Counter
@@ -69,28 +68,6 @@ def zone_of(place: str) -> str | None:
     if key in _ONLY_IN_CAPITALS and not place.isupper():
         return None
     return places().get(key)
-
-
-@lru_cache(maxsize=1)
-def _states() -> dict[str, str]:
-    rows = _rows("us_cities.txt")
-    return {fold(city): state[:2] for state, cities in rows for city in cities}
-
-
-_SHORT_NAMES = {"la": "Los Angeles", "nyc": "New York", "sf": "San Francisco"}
-
-
-def within(city: str, *, state: bool, country: bool) -> str:
-    """`City, ST` or `City, Country`, as asked for and as far as it is known."""
-    city = _SHORT_NAMES.get(fold(city), city) if city.isupper() else city
-    if not state and not country:
-        return city
-    shown = city if city[:1].isupper() else city.title()
-    home = _states().get(fold(city))
-    if home is not None:
-        return f"{shown.removesuffix(' City') if home == 'NY' else shown}, {home}"
-    nation = _countries().get(zone_of(city) or "", "")
-    return f"{shown}, {nation}" if country and nation and fold(nation) != fold(city) else shown
 
 
 Kind = Literal[
@@ -171,41 +148,20 @@ _PLACE_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*\.?")  # noqa: RUF001 a
 _PLACE_CUES = word_set("in at from to for of into and between")
 
 
-_SCALES = {"k": 1e3, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "dozen": 12}
 _NUMBER = re.compile(
-    r"(?<![\w.:/^])(?P<digits>-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
-    r"(?![:/]\d|[xX](?:[\d^*+-]|\b))(?:(?P<percent>\s?%|\s+percent\b)|\s?(?P<scale>k|thousand|million|billion|trillion|dozen)\b)?"
+    r"(?<![\w.:/^])(?P<digits>-?\d{1,15}(?:\.\d{1,15})?)(?![:/]\d|\w)"
     rf"|\b(?P<word>(?i:{'|'.join(NUMBER_WORDS)}))\b"
 )
 
 
-@lru_cache(maxsize=_MESSAGES_KEPT)
-def quoted(message: str) -> list[Span]:
-    return [
-        Span("quoted", match[match.lastindex or 0], *match.span())
-        for match in _QUOTES.finditer(message)
-    ]
-
-
-@lru_cache(maxsize=_MESSAGES_KEPT)
-def numbers(message: str) -> list[Span]:
-    """Those in digits first: `two` is often not a value, as in `two sides, 3 and 4`."""
-    found: list[Span] = []
-    written: list[Span] = []
-    texts = [one for one in quoted(message) if " " in str(one.value)]
-    for match in _NUMBER.finditer(message):
-        if any(one.start < match.start() < one.end for one in texts):
-            continue
-        if match["word"]:
-            written.append(Span("number", NUMBER_WORDS[match["word"].lower()], *match.span()))
-            continue
-        value = float(match["digits"].replace(",", "")) * _SCALES.get(match["scale"] or "", 1)
-        if math.isfinite(value):
-            whole = value.is_integer() and "." not in match["digits"]
-            number = int(value) if whole else value
-            kind = "percent" if match["percent"] else "number"
-            found.append(Span(kind, number, *match.span()))
-    return [*found, *written]
+def _numbers(reader: "_Reader") -> None:
+    for match in list(_NUMBER.finditer(reader.rest)):
+        if match["digits"]:
+            number = float(match["digits"]) if "." in match["digits"] else int(match["digits"])
+        else:
+            number = NUMBER_WORDS[match["word"].lower()]
+        if match["digits"] or number in _COUNTING:
+            reader.take("number", match.start(), match.end(), number)
 
 
 class _Reader:
@@ -318,10 +274,7 @@ def find_spans(message: str) -> tuple[Span, ...]:
     _named_things(reader, "path", _DIRECTORY, _NOT_A_DIRECTORY)
     _places(reader)
     _named_things(reader, "named", (_NAMED,), _NOT_A_REF)
-    for one in numbers(reader.rest):
-        if reader.rest[one.start].isalpha() and one.value not in _COUNTING:
-            continue
-        reader.take("number", one.start, one.end, one.value)
+    _numbers(reader)
     return tuple(sorted(reader.found, key=lambda span: span.start))
 
 

@@ -1,6 +1,5 @@
 """Which tool a message asks for, with which arguments; decided by rules, the same every time."""
 
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -12,7 +11,6 @@ from openclaw.embedded.arguments import Reading, path_role, read_arguments
 from openclaw.embedded.entities import Span, find_spans, is_bare_name, without
 from openclaw.embedded.tool_doc import (
     CHANGING_STEMS,
-    NEVER_PLAIN,
     Param,
     RoutableTool,
     ToolDoc,
@@ -34,7 +32,8 @@ _BM25_K1 = 1.2
 _USED_LEFT = {
     "url": (2.5, 3.0), "email": (2.0, 1.5), "time": (1.5, 2.0), "zone": (1.5, 1.5),
     "quoted": (1.5, 0.7), "glob": (1.5, 2.0), "revision": (1.5, 1.5), "ref": (1.2, 1.0),
-    "path": (1.0, 2.0), "date": (1.0, 0.5), "named": (0.8, 0.3), "number": (0.7, 0.3),
+    "path": (1.0, 2.0), "place": (1.0, 0.5), "date": (1.0, 0.5), "named": (0.8, 0.3),
+    "number": (0.7, 0.3),
 }  # fmt: skip
 _UNSPOKEN_NAME_WORD = 0.4
 _DEFAULTED = 0.3
@@ -45,8 +44,6 @@ _MIN_COVERAGE = 0.5
 _MIN_COVERAGE_WHEN_STRONG = 0.3
 _CANDIDATES = 60  # how many tools get arguments; the rest cannot win
 _MAX_CALLS = 4
-_TYPED_CANDIDATES = 8
-_MEANT = 1.1
 MAX_MESSAGE = 2000  # a request is short; what is longer is a text with a request before it
 _GIT_WORDS = frozenset(map(stem, vocabulary("of_git")))
 _FILE = stem("file")
@@ -133,50 +130,9 @@ class Router:
         if not request.ask.wants_something:
             return ()
         best = self._best(request)
-        if best is not None and not (best.doc.typed and any(p.required for p in best.doc.params)):
+        if best is not None:
             return _calls(best.doc, best.filled, request.spans)
-        return self._follow_up(request, previous) or self._typed(request)
-
-    def _typed(self, request: _Request) -> tuple[Call, ...]:
-        """A call whose arguments the types of its parameters decide, if the tool is plainly meant."""
-        if request.ask.negated or request.ask.explains:
-            return ()
-        best: tuple[float, Call] | None = None
-        for score, doc in self._by_words(request)[:_TYPED_CANDIDATES]:
-            wanted = {param.want for param in doc.params if param.required}
-            if score <= 0 or wanted & NEVER_PLAIN:
-                continue
-            if doc.effect != "unknown" and not _may_run(doc, request.ask):
-                continue
-            reading = read_arguments(doc, request.text, request.spans)
-            if reading.missing or reading.seeks or not reading.copied:
-                continue
-            meant = self._meant(doc, score, request, reading)
-            if meant > _MEANT and (best is None or meant > best[0]):
-                best = (meant, Call(doc.tool.name, reading.arguments))
-        return () if best is None else (best[1],)
-
-    def _meant(self, doc: ToolDoc, score: float, request: _Request, reading: Reading) -> float:
-        """How likely the message means this tool; fitted on one half of a public set of requests."""
-        said = frozenset(terms(request.text))
-        spoken = said.union(*map(synonyms, said))
-        described = set(terms(doc.tool.description))
-        copied = set(terms(json.dumps(list(reading.arguments.values()))))
-        known = sum(1.0 if term in copied else self._knows(doc, term) for term in said)
-        head = [self._knows(doc, term) for term in request.ask.head if term not in copied] or [0.5]
-        required = sum(param.required for param in doc.params)
-        return (
-            -2.51
-            + 3.64 * len(doc.name_terms & spoken) / max(1, len(doc.name_terms))
-            + 1.4 * known / max(1, len(said))
-            - 0.88 * len(described & spoken) / max(1, len(described))
-            + 1.09 * min(reading.copied, 4)
-            - 0.82 * min(required, 4)
-            + 3.67 * score / (score + 10)
-            - 0.15 * min(len(said), 20)
-            + 1.28 * sum(head) / len(head)
-            + 1.21 * head[0]
-        )
+        return self._follow_up(request, previous)
 
     def shortlist(self, message: str, count: int) -> list[RoutableTool]:
         ranked = self._by_words(_Request(message[:MAX_MESSAGE]))
@@ -209,7 +165,7 @@ class Router:
         if not _may_run(doc, request.ask):
             return None
         filled = read_arguments(doc, request.text, request.spans)
-        if filled.missing or filled.loose:
+        if filled.missing:
             return None
         score = lexical + sum(_USED_LEFT[span.kind][0] for span in filled.used)
         again = _single_typed(doc, filled) if doc.effect == "reads" else None

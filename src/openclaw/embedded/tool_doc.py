@@ -22,9 +22,6 @@ Want = Literal[
     "query", "command", "id", "text", "other",
 ]  # fmt: skip
 Role = Literal["file", "directory", "repository", "any"]
-# These must be recognisable in the message: plain words are never taken for them.
-NEVER_PLAIN = frozenset({"url", "email", "zone", "glob", "ref", "command"})
-_MARKED = NEVER_PLAIN | {"path", "query"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,6 @@ class Param:
     want: Want
     required: bool
     schema: Mapping[str, Any]
-    description: str
     is_list: bool = False
     role: Role = "any"
     choices: tuple[Any, ...] = ()
@@ -50,8 +46,6 @@ _OF_GIT = word_set("commit commits branch branches git")
 _OF_FILES = word_set("file files directory directories folder folders")
 _ENDS = word_set("source destination")  # of a file that is moved, else of a journey
 _CLOCK_SHAPE = re.compile(r"\bHH\b|\b\d?\d:\d\d|\bhour", re.IGNORECASE)
-WITH_STATE = re.compile(r"\b[Cc]ity,? (?:(?:and|or) )?(?:the )?[Ss]tate|[a-z], ?[A-Z]{2}\b")
-WITH_COUNTRY = re.compile(r"\b(?:city|location),? (?:and )?country", re.IGNORECASE)
 _QUOTED_OPTION = re.compile(r"['\"`]([A-Za-z][\w-]*)['\"`]")
 _DEFAULT_IN_WORDS = re.compile(
     r"[Uu]se ['\"]([^'\"]+)['\"] as (?:the )?(?:local|default)[^.]*if no"
@@ -82,8 +76,6 @@ def _by_name(name_words: frozenset[str], described: str, tool_words: frozenset[s
         return "ref"
     if name_words & _ENDS and tool_words & _OF_FILES:
         return "path"
-    if WITH_STATE.search(described) or WITH_COUNTRY.search(described):
-        return "place"
     for want, names in _BY_NAME.items():
         if name_words & names and (want != "time" or _CLOCK_SHAPE.search(described)):
             break
@@ -138,7 +130,6 @@ def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str
         want=want,
         required=required,
         schema=schema,
-        description=description,
         is_list=is_list,
         role=_role(name_words, tool_words) if want == "path" else "any",
         choices=tuple(json_list(schema.get("enum"))) or (options if 2 <= len(options) <= 6 else ()),
@@ -187,13 +178,6 @@ class ToolDoc:
     params: tuple[Param, ...]
     effect: Effect
     deprecated: bool
-
-    @property
-    def typed(self) -> bool:
-        """Whether types decide its arguments: nothing that it requires is a path, a zone or such."""
-        required = {param.want for param in self.params if param.required}
-        zones = any(param.want == "zone" for param in self.params)
-        return not required & _MARKED and not zones
 
     def says(self, term: str) -> bool:
         return self.weights.get(term, 0.0) >= _FIRST_SENTENCE
