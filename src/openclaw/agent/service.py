@@ -69,8 +69,12 @@ _STOPPED_HERE = "[The answer was stopped here.]"
 _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have happened."
 # Messages that are commands, with `prompt_calls`:
 _COMPACT = "/compact"  # summarises the conversation so far
-_UNDO = "/undo"  # restores the files that the last turn changed
-_UNDO_MODES: "Mapping[str, UndoMode]" = {"": "undo", "show": "show", "anyway": "anyway"}
+_UNDO: "Mapping[str, UndoMode]" = {  # restores the files that the last turn changed, and back
+    "/undo": "undo",
+    "/undo show": "show",
+    "/undo anyway": "anyway",
+    "/redo": "redo",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ class TurnSetup:
     tools: Callable[[str], Toolbox]  # takes the session's id
     workspace: Path | None = None
     timezone: str = "UTC"
-    # Takes the session, and whether to undo, to show what would be undone, or to undo anyway.
+    # Takes the session, and whether to undo, to redo, to show what would be undone, or to undo anyway.
     undo: Callable[[str, "UndoMode"], str] = lambda session, mode: "There is nothing to undo."
     notes: Callable[[], Sequence[str]] = lambda: ()
     hooks: "Hooks | None" = None
@@ -302,8 +306,8 @@ class _Turn:
         command, _, rest = context.text.strip().partition(" ")
         try:
             with budget.time_limit() as scope:
-                mode = _UNDO_MODES.get(rest.strip())
-                if context.prompt_calls and command == _UNDO and mode is not None:
+                mode = _UNDO.get(f"{command} {rest.strip()}".strip())
+                if context.prompt_calls and mode is not None:
                     text = await anyio.to_thread.run_sync(self.setup.undo, lane.session.key, mode)
                 elif context.prompt_calls and command == _COMPACT:
                     text = await loop.compact(rest.strip())

@@ -22,7 +22,15 @@ from openclaw.core import tools
 from openclaw.core.clock import Clock
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ToolFailure, cause_of
-from openclaw.core.events import Emit, Event, ToolApproval, ToolFinished, ToolProgress, ToolQuestion
+from openclaw.core.events import (
+    Emit,
+    Event,
+    ToolApproval,
+    ToolFinished,
+    ToolProgress,
+    ToolQuestion,
+    ToolStarted,
+)
 from openclaw.core.questions import Answer, Ask, Question, elicit_with
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec
 from openclaw.secrets.redactor import Redactor
@@ -248,7 +256,9 @@ class ToolCallRunner:
 
     def _note_event(self, call_id: str, event: Event) -> None:
         """Remember what was shown of a call, for its record."""
-        if isinstance(event, ToolFinished):
+        if isinstance(event, ToolStarted) and event.diff:
+            self._facts.setdefault(call_id, {})["diff"] = event.diff
+        elif isinstance(event, ToolFinished):
             self._facts.setdefault(call_id, {})["durationMs"] = round(event.duration_ms)
         elif isinstance(event, ToolApproval):
             shown = {k: v for k, v in record_json(event).items() if k not in ("callId", "name")}

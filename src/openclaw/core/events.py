@@ -83,13 +83,14 @@ class Usage:
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
     """A tool call was allowed and started. If a script made it, `within` is the id of the
-    script's call."""
+    script's call. `diff` is what it changes in a file, if that is known."""
 
     call_id: str
     name: str
     label: str
     arguments: JsonObject
     within: str = ""
+    diff: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,14 +57,15 @@ def describe_call(
 ) -> CallText:
     """The whole call: a command as a command, an edit as a diff, other arguments one to a line."""
     title = headline(name, label, arguments, overwrites=change is not None)
-    diff = [] if change is None else list(_diff(hide(change.before), hide(change.after)))
+    diff = [] if change is None else list(diff_lines(hide(change.before), hide(change.after)))
     if change is not None and diff:
         arguments = {key: one for key, one in arguments.items() if key not in change.instead_of}
     return CallText(one_line(hide(title)), "\n".join([*_body(name, arguments, hide), *diff]))
 
 
-def _diff(before: str, after: str) -> Iterator[str]:
-    old, new = before.split("\n"), after.split("\n")
+def diff_lines(before: str, after: str) -> Iterator[str]:
+    """A unified diff without its head; empty if the texts are equal, or too long to be compared."""
+    old, new = (text.split("\n") if text else [] for text in (before, after))
     if max(len(old), len(new)) > _MOST_DIFF_LINES:
         return  # it could take minutes; the arguments say it too
     for line in itertools.islice(difflib.unified_diff(old, new, lineterm=""), 2, None):

@@ -28,7 +28,7 @@ from openclaw.config.schema import Config
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import ServerUnavailable
 from openclaw.core.events import Emit, discard
-from openclaw.core.tools import ToolSource
+from openclaw.core.tools import CallContext, ToolSource
 from openclaw.mcp_client.auth.logins import Logins
 from openclaw.mcp_client.catalog.pin_store import PinStore
 from openclaw.mcp_client.lifecycle.manager import AgentServers, ManagerDeps, McpManager
@@ -325,6 +325,12 @@ def tool_path_of(
 ) -> "Toolbox":
     """The tools of these sources that the agent may use; no `session` means a person calls them."""
     shares = host.shares()
+    place = workspace or host.workspace(agent)
+
+    def directory(context: CallContext) -> Path:
+        assert host.shells is not None
+        return host.shells.of(context, place).directory
+
     deps = ToolPathDeps(
         host.redactor,
         host.clock,
@@ -333,6 +339,7 @@ def tool_path_of(
         shares.search,
         shares.approvals,
         partial(preview, workspace) if workspace is not None else None,
+        directory if host.shells is not None else None,
         hooks_of(host, workspace) if workspace is not None else None,
     )
     bounds = ToolListLimits(agent.tool_context_percent, agent.tool_search_limit, agent.code)

@@ -5,11 +5,14 @@ entries are numbered from 1 without gaps. A turn starts with a `turn_started` an
 that says how it ended, which is `turn_lost` (written by the next process) if its own process died.
 """
 
+import hashlib
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -24,8 +27,15 @@ MAX_TITLE_CHARS = 200
 
 PROGRAM_KEYS = ("mcp-", "http-", "cron:")  # MCP clients' orders, API calls, scheduled jobs
 _TOKEN_KEY = re.compile(r"token-([^:/]+):")  # sessions of tokens that may give orders but not read
+_DIRECTORY_CHARS = 10
 SEARCHABLE_CHARS = 65_536  # of an entry's text; its data is stored in full
 MAX_ENTRY_BYTES = 64 * 1024 * 1024  # media belongs in files, not in a transcript
+
+
+def directory_prefix(kind: str, directory: Path) -> str:
+    """How the keys of conversations in this directory begin. `kind` says who began them."""
+    digest = hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()
+    return f"{kind}-{digest[:_DIRECTORY_CHARS]}-"
 
 
 def token_prefix(name: str) -> str:

@@ -19,13 +19,14 @@ import pytest
 
 from openclaw.agent.port import Reply
 from openclaw.cli.chat.input import read_attachments
-from openclaw.cli.chat.turn_view import TurnView, event_lines
+from openclaw.cli.chat.turn_view import CallLines, DiffText, TurnView
 from openclaw.cli.terminal import as_json, print_markdown
 from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import (
     Notice,
     TextDelta,
+    ToolApproval,
     ToolFinished,
     ToolProgress,
     ToolStarted,
@@ -258,13 +259,44 @@ async def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
 
 
 def test_events_are_told_in_a_line() -> None:
+    shown = CallLines().lines
     started = ToolStarted("1", "t", "Tool", {"text": "x" * 300})
-    assert event_lines(started)[0].startswith('→ Tool {"text": "xxx')
-    assert event_lines(ToolProgress("1", "t", "half")) == ["  t: half"]
-    assert event_lines(ToolFinished("1", "t", failed("no"), 1234)) == ["✗ t (1.2 s)"]
-    assert event_lines(ToolFinished("1", "t", ToolResult(()), 0)) == ["✓ t (0.0 s)"]
-    assert event_lines(Notice("warning", "careful")) == ["Warning: careful"]
-    assert event_lines(TextDelta("x")) == []
+    assert str(shown(started)[0]).startswith('→ Tool {"text": "xxx')
+    assert shown(ToolProgress("1", "t", "half")) == ["  t: half"]
+    assert shown(ToolFinished("1", "t", failed("no"), 1234)) == ["✗ t (1.2 s): no"]
+    assert shown(started)
+    assert shown(ToolFinished("1", "t", ToolResult(()), 0)) == ["✓ t (0.0 s)"]
+    assert shown(Notice("warning", "careful")) == ["Warning: careful"]
+    assert shown(TextDelta("x")) == []
+
+
+def test_a_command_is_one_line_with_its_directory_and_its_outcome() -> None:
+    shown = CallLines(Path("/home/me")).lines
+    command = {"command": "make \\\n  test"}
+    for details, error, line in (
+        ({"exitCode": 0, "directory": "/home/me/project"}, False, "✓ $ make \\ test · ~/project · 0.2 s"),
+        ({"exitCode": 2, "directory": "/srv"}, True, "✗ $ make \\ test · /srv · exit code 2 · 0.2 s"),
+    ):  # fmt: skip
+        assert shown(ToolStarted("1", "exec", "Run", command)) == []
+        assert shown(ToolProgress("1", "exec", "a line of output")) == []
+        result = ToolResult((), is_error=error, details=details)
+        assert shown(ToolFinished("1", "exec", result, 200)) == [line]
+
+
+def test_a_changed_file_is_shown_with_its_diff_unless_the_person_has_just_seen_it() -> None:
+    shown = CallLines().lines
+    diff = "\n".join(["@@ -1 +1,40 @@", "- old", *(f"+ {n}" for n in range(40))])
+    started = ToolStarted("1", "edit", "Edit", {"path": "a.py"}, diff=diff)
+    finished = ToolFinished("1", "edit", ToolResult(()), 5)
+    assert shown(started) == []
+    head, body = shown(finished)
+    assert head == "✓ edit a.py (+40 -1)"
+    assert isinstance(body, DiffText)
+    assert body.text.startswith("@@ -1 +1,40 @@\n- old\n+ 0\n")
+    assert body.left == 12
+    shown(ToolApproval("1", "edit", "Edit", "Edit a.py?", diff, "once", "Once", allowed=True))
+    shown(started)
+    assert shown(finished) == [head]
 
 
 def test_nothing_a_tool_says_drives_the_terminal() -> None:

@@ -123,9 +123,38 @@ async def test_what_a_turn_changed_is_undone_by_a_message(tmp_path: Path) -> Non
     (here / "a.txt").write_text("before")
     await openclaw("agent", "write it", cwd=here)
     assert (here / "a.txt").read_text() == "b"
-    done = await openclaw("chat", cwd=here, stdin="/undo\n/undo\n/undo\n")
-    assert done.stdout.decode().count("- a.txt: restored") == 3, done.stdout
+    done = await openclaw("agent", "-c", "/undo", cwd=here)
+    assert "- a.txt: restored" in done.stdout.decode()
     assert (here / "a.txt").read_text() == "before"
+    done = await openclaw("agent", "-c", "/redo", cwd=here)
+    assert "- a.txt: restored" in done.stdout.decode()
+    assert (here / "a.txt").read_text() == "b"
+
+
+@pytest.mark.usefixtures("state")
+async def test_a_chat_continues_only_chats_of_its_directory(
+    tmp_path: Path, model: ScriptedModel
+) -> None:
+    here, there = tmp_path / "project", tmp_path / "other"
+    here.mkdir()
+    there.mkdir()
+    (here / "a.txt").write_text("before")
+    await openclaw("chat", cwd=here, stdin="write it\n")
+    for command in (("chat",), ("agent", "-c")):
+        done = await openclaw(*command, cwd=there, stdin="/undo\n")
+        assert b"There is nothing to undo" in done.stdout
+    assert (here / "a.txt").read_text() == "b"
+    await openclaw("agent", "one shot", cwd=here)
+    done = await openclaw("chat", cwd=here, stdin="/diff\n/undo\nhello\n")
+    assert b"changed a.txt" in done.stderr
+    assert b"- before\n+ b" in done.stderr
+    assert b"- a.txt: restored" in done.stdout
+    assert (here / "a.txt").read_text() == "before"
+    said = str(model.requests[-1].body["messages"])
+    assert "write it" in said
+    assert "one shot" not in said
+    await openclaw("agent", "-c", "which one?", cwd=here)
+    assert "hello" in str(model.requests[-1].body["messages"])
 
 
 async def test_skills_are_chosen_as_openclaw_has_it(home: Path) -> None:

@@ -140,8 +140,9 @@ async def test_an_answer_is_rendered_and_the_conversation_goes_on(
 async def test_the_last_conversation_continues_with_a_recap_and_new_starts_another(
     environ: dict[str, str], model: ScriptedModel
 ) -> None:
-    for key, message in (("a", "the old one"), ("b", "the latest"), ("mcp-1", "an order")):
-        await anyio.run_process([*AGENT, message, "--session-key", key], env=environ)
+    await anyio.run_process([*AGENT, "the old one", "--session-key", "a"], env=environ)
+    await anyio.run_process(CHAT, input=b"the latest\n", env=environ)
+    await anyio.run_process([*AGENT, "one shot"], env=environ)
 
     def typing(terminal: Terminal) -> None:
         terminal.until("Continuing “the latest” (2 messages)")

@@ -3,7 +3,7 @@
 import io
 import os
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -394,6 +394,22 @@ class Person:
     @contextmanager
     def _paused(self) -> Generator[None]:
         yield
+
+
+async def test_a_diff_is_coloured_on_a_terminal_that_has_colours() -> None:
+    shown: list[str] = []
+
+    async def read(question: str) -> str:
+        return "y"
+
+    questions = TerminalQuestions(read, shown.append, nullcontext, colour=True)
+    await questions.ask(Question("Edit a?", "path: a\n@@ -1 +1 @@\n- old\n+ new"))
+    assert shown[1].split("\n") == [
+        "path: a",
+        "\x1b[36m@@ -1 +1 @@\x1b[0m",
+        "\x1b[31m- old\x1b[0m",
+        "\x1b[32m+ new\x1b[0m",
+    ]
 
 
 async def test_a_form_is_filled_in_with_defaults_and_second_tries() -> None:

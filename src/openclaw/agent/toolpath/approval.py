@@ -4,11 +4,13 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
 from openclaw.agent.redaction import Redact, clean_json
+from openclaw.agent.toolpath.audit import Preview
 from openclaw.agent.toolpath.wrappers import Refused, Wrapper
 from openclaw.content.detection import detect
 from openclaw.core import tools
@@ -28,12 +30,13 @@ from openclaw.core.questions import (
     Question,
 )
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, json_object
-from openclaw.policy.approval_text import CallText, Change, describe_call, one_line, visible
+from openclaw.policy.approval_text import CallText, describe_call, one_line, visible
 from openclaw.policy.decide import covers, rule_for, what_it_covers
 from openclaw.policy.question_text import Doubt, details, explained, plan_title
 
 WriteRule = Callable[[str, str], Awaitable[str]]  # writes an agent's rule into the configuration
-Preview = Callable[[str, JsonObject], Change | None]  # what a call would do to a file; may block
+
+Directory = Callable[[CallContext], Path]  # where the next command starts
 
 _MOST_SESSIONS = 1000
 _MOST_REASON = 2000
@@ -91,6 +94,7 @@ class Approval(Wrapper):
     refused: Refused
     approvals: Approvals
     preview: Preview | None = None
+    directory: Directory | None = None
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
         if context.ask_reason is None or context.approved:
@@ -176,7 +180,10 @@ class Approval(Wrapper):
 
         def described() -> CallText:
             change = self.preview(name, arguments) if self.preview is not None else None
-            return describe_call(name, call.label, arguments, self.hide, change)
+            shown = arguments
+            if name == "exec" and self.directory is not None:
+                shown = {**arguments, "directory": str(self.directory(context))}
+            return describe_call(name, call.label, shown, self.hide, change)
 
         shown = await anyio.to_thread.run_sync(described)
         offered = YES_OR_NO

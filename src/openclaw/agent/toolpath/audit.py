@@ -15,12 +15,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 import anyio
 import anyio.to_thread
 import orjson
+from anyio import to_thread
 
 from openclaw.agent.redaction import Redact, clean_json
 from openclaw.agent.toolpath.wrappers import Wrapper
@@ -32,6 +34,7 @@ from openclaw.core.content import Block, Media, text_of
 from openclaw.core.errors import cause_of
 from openclaw.core.events import ToolFinished, ToolStarted
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
+from openclaw.policy.approval_text import Change, diff_lines
 from openclaw.secrets.redactor import Redactor
 
 logger = logging.getLogger(__name__)
@@ -53,6 +56,9 @@ class CallRecord(NamedTuple):
 
 
 OnCall = Callable[[CallRecord], None]
+Preview = Callable[[str, JsonObject], Change | None]  # what a call would do to a file; may block
+_WRITES: Final = ("write", "edit")
+_MOST_DIFF_LINES: Final = 1000
 
 
 class CallLog(Protocol):
@@ -70,12 +76,14 @@ class Audit(Wrapper):
     calls: CallLog | None
     clock: Clock
     redact: Redact
+    preview: Preview | None = None
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
         await self._begin(arguments, context)
         label = context.spec.label if context.spec is not None else name
         shown = clean_json(arguments, self.redact)
-        context.emit(ToolStarted(context.call_id, name, label, shown, context.within))
+        diff = await to_thread.run_sync(self._diff, name, arguments) if name in _WRITES else ""
+        context.emit(ToolStarted(context.call_id, name, label, shown, context.within, diff))
         started = self.clock.monotonic()
         try:
             result = await self.source.call(name, arguments, context)
@@ -90,6 +98,15 @@ class Audit(Wrapper):
         self._record(arguments, context, outcome, elapsed, result.outputs)
         context.emit(ToolFinished(context.call_id, name, result, elapsed))
         return result
+
+    def _diff(self, name: str, arguments: JsonObject) -> str:
+        change = self.preview(name, arguments) if self.preview is not None else None
+        if change is not None:
+            before, after = change.before, change.after
+        else:  # a new file, or one that can't be compared
+            before, after = "", str(arguments.get("content", "")) if name == "write" else ""
+        lines = diff_lines(self.redact(before), self.redact(after))
+        return "\n".join(islice(lines, _MOST_DIFF_LINES))
 
     def refused(self, arguments: JsonObject, context: CallContext) -> None:
         """Record a call that was not made."""

@@ -11,8 +11,8 @@ import anyio.to_thread
 
 from openclaw.agent.budget import ToolSizes
 from openclaw.agent.toolpath import search
-from openclaw.agent.toolpath.approval import Approval, Approvals, Preview
-from openclaw.agent.toolpath.audit import Audit, CallLog
+from openclaw.agent.toolpath.approval import Approval, Approvals, Directory
+from openclaw.agent.toolpath.audit import Audit, CallLog, Preview
 from openclaw.agent.toolpath.dataflow import DataFlow
 from openclaw.agent.toolpath.hooks import HookRunner
 from openclaw.agent.toolpath.run_code import code_tool
@@ -204,6 +204,7 @@ class ToolPathDeps:
     finder: ToolSearch = field(default_factory=ToolSearch)  # shared by all sessions
     approvals: Approvals = field(default_factory=Approvals)  # shared by all sessions
     preview: Preview | None = None
+    directory: Directory | None = None
     hooks: "Hooks | None" = None
 
 
@@ -224,14 +225,19 @@ def tool_path(
     one with marks in it, would not be recognised.
     """
     redact = deps.redactor.redact
-    watch = partial(Audit, calls=deps.calls, clock=deps.clock, redact=redact)
+    watch = partial(Audit, calls=deps.calls, clock=deps.clock, redact=redact, preview=deps.preview)
 
     def checked(source: ToolSource, flow: "SessionFlow | None" = None) -> ToolSource:
         path: ToolSource = Redaction(source, deps.redactor)
         path = Framing(path, deps.results)
         path = audit = watch(path)
         path = approval = Approval(
-            path, deps.redactor.redact_known, audit.refused, deps.approvals, deps.preview
+            path,
+            deps.redactor.redact_known,
+            audit.refused,
+            deps.approvals,
+            deps.preview,
+            deps.directory,
         )
         if flow is not None:
             path = DataFlow(path, flow, approval)

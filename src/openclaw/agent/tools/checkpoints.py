@@ -1,4 +1,4 @@
-"""What the file tools changed in the last turns, so that /undo can put it back."""
+"""What the file tools changed in the last turns, for /undo, /redo and /diff."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.config import paths
@@ -19,13 +19,14 @@ from openclaw.core.file_names import FileName, OwnDirectory
 from openclaw.core.tools import CallContext
 
 KEPT_TURNS = 20  # of each session
+MOST_SHOWN = 256 * 1024  # bytes of a file whose changes are shown
 MAX_BYTES = 256 * 1024 * 1024  # a larger file is not changed, because that could not be undone
-_UNDO = "undo-"  # prefix of the turns that are undos
+_UNDONE = "undo-"  # prefix of what an undo replaced, for /redo
 _LIST = "changes.jsonl"
 _CHUNK = 1 << 20
 
 Kind = Literal["absent", "file", "directory", "link", "other"]
-Mode = Literal["undo", "show", "anyway"]
+Mode = Literal["undo", "redo", "show", "anyway"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,23 @@ class Change:
     meddled: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file before the first change of it, and now; None if it is not there, or not text."""
+
+    root: str
+    path: str
+    what: Literal["added", "changed", "removed"]
+    before: str | None
+    after: str | None
+
+
 @dataclass(slots=True)
 class _Undoing:
     """An undo in progress: which changes it leaves alone, and what it says."""
 
     mode: Mode
-    context: CallContext
+    saved: Path  # the turn that takes what is replaced
     left_alone: list[Change] = field(default_factory=list[Change])
     lines: list[str] = field(default_factory=list[str])
 
@@ -72,13 +84,21 @@ class Checkpoints:
 
     @contextmanager
     def recording(
-        self, context: CallContext, workspace: Workspace, changed: Sequence[str], prefix: str = ""
+        self, context: CallContext, workspace: Workspace, changed: Sequence[str]
     ) -> Generator[None]:
         """Save what is at these paths, unless the turn has done so; in the end, what is there then.
 
-        The paths are in the workspace and have no links in them, but may be links.
+        The paths are in the workspace and have no links in them, but may be links. What was undone
+        before can't be redone any more.
         """
-        turn = self._turn(context, prefix)
+        turn = self._session(context.agent, context.session) / FileName.for_parts(context.turn)
+        for undone in _undone(turn.parent):
+            shutil.rmtree(undone, ignore_errors=True)
+        with self._saving(turn, workspace, changed):
+            yield
+
+    @contextmanager
+    def _saving(self, turn: Path, workspace: Workspace, changed: Sequence[str]) -> Generator[None]:
         known = {(change.root, change.path): change for change in _read(turn)}
         for path in changed:
             self._before(turn, workspace, path, known)
@@ -90,29 +110,40 @@ class Checkpoints:
                                "after": asdict(_state(workspace, path))})  # fmt: skip
 
     def undo(self, agent: str, session: str, mode: Mode = "undo") -> str:
-        """Put back what the last turn with changes changed; says what was done.
+        """Put back what the last turn with changes changed, or with `redo` what was undone last.
 
-        What has changed since then is left alone, unless the mode is `anyway`; with `show`,
-        everything is. The current files are saved first, so that undoing twice changes nothing.
+        Says what was done. What has changed since then is left alone, unless the mode is `anyway`;
+        with `show`, everything is. What is replaced is saved first.
         """
-        turns = _by_age(self._session(agent, session).path)
-        if mode == "anyway":
-            turns = [turn for turn in turns if not turn.name.startswith(_UNDO)]
+        place = self._session(agent, session)
+        redo = mode == "redo"
+        turns = _undone(place.path) if redo else _done(place.path)
         if not turns:
+            if redo:
+                return "There is nothing to redo."
             return "There is nothing to undo: no file was changed by the file tools."
-        last = turns[-1]
-        undoing = _Undoing(mode, CallContext(agent, session, "", turn=random_id()))
-        changes = sorted(_read(last), key=_order)
+        saved = place / FileName(f"{'' if redo else _UNDONE}{FileName.random()}")
+        undoing = _Undoing(mode, saved)
+        changes = sorted(_read(turns[-1]), key=_order)
         for change in changes:
             try:
-                self._undo_change(change, last, undoing)
+                self._undo_change(change, turns[-1], undoing)
             except OpenClawError as error:
                 undoing.lines.append(f"- {change.path}: not restored: {describe(error)}")
             except OSError as error:
                 undoing.lines.append(f"- {change.path}: not restored: {error.strerror}")
         if mode != "show":
-            _forget(last, undoing.left_alone)
-        return "\n".join([_title(last, changes, undoing), *undoing.lines])
+            _forget(turns[-1], undoing.left_alone)
+        return "\n".join([_title(changes, undoing, len(turns) - 1), *undoing.lines])
+
+    def diff(self, agent: str, session: str) -> list[FileChange]:
+        """What a session's turns changed, as far as they are kept and not undone, by path."""
+        first: dict[tuple[str, str], tuple[Change, Path]] = {}
+        for turn in _done(self._session(agent, session).path):
+            for change in _read(turn):
+                first.setdefault((change.root, change.path), (change, turn))
+        found = (_file_change(*first[place]) for place in sorted(first))
+        return [one for one in found if one is not None]
 
     def _before(
         self, turn: Path, workspace: Workspace, path: str, known: Mapping[tuple[str, str], Change]
@@ -126,7 +157,7 @@ class Checkpoints:
         if not turn.is_dir():
             paths.private_directory(turn.parent)
             turn.mkdir(mode=paths.PRIVATE_DIRECTORY, exist_ok=True)
-            for old in _by_age(turn.parent)[:-KEPT_TURNS]:
+            for old in _done(turn.parent)[:-KEPT_TURNS]:
                 shutil.rmtree(old, ignore_errors=True)
         kept = None
         if now.kind == "file":
@@ -152,16 +183,12 @@ class Checkpoints:
         if undoing.mode == "show":
             undoing.lines.append(f"- {change.path}: would be {done}")
             return
-        with self.recording(undoing.context, workspace, [change.path], _UNDO):
+        with self._saving(undoing.saved, workspace, [change.path]):
             _restore(workspace, change, turn, now)
         undoing.lines.append(f"- {change.path}: {done}")
 
     def _session(self, agent: str, session: str) -> OwnDirectory:
         return self.root.subdirectory(FileName.for_parts(agent, session))
-
-    def _turn(self, context: CallContext, prefix: str) -> Path:
-        session = self._session(context.agent, context.session)
-        return session / FileName(f"{prefix}{FileName.for_parts(context.turn)}")
 
 
 def _order(change: Change) -> tuple[int, int]:
@@ -172,16 +199,19 @@ def _order(change: Change) -> tuple[int, int]:
     return (0, depth) if change.before.kind == "directory" else (1, 0)
 
 
-def _title(turn: Path, changes: Sequence[Change], undoing: _Undoing) -> str:
-    is_redo = turn.name.startswith(_UNDO)
+def _title(changes: Sequence[Change], undoing: _Undoing, more: int) -> str:
     if undoing.mode == "show":
-        return "This would be redone:" if is_redo else "This would be undone:"
+        return "This would be undone:"
     hint = " /undo anyway restores what has changed since, too." if undoing.left_alone else ""
+    if undoing.mode == "redo":
+        return "Nothing was redone." if len(undoing.left_alone) == len(changes) else "Redone:"
     if undoing.left_alone and len(undoing.left_alone) == len(changes):
         return f"Nothing was undone.{hint}"
-    if is_redo:
-        return f"Redone: the last undo was undone.{hint}"
-    return f"Undone (changes made by commands are not undone):{hint}"
+    turns = "turn" if more == 1 else "turns"
+    earlier = f" {more} earlier {turns} can be undone too." if more and not hint else ""
+    return (
+        f"Undone (changes made by commands are not undone; /redo takes this back):{hint}{earlier}"
+    )
 
 
 def _forget(turn: Path, left_alone: Sequence[Change]) -> None:
@@ -193,8 +223,17 @@ def _forget(turn: Path, left_alone: Sequence[Change]) -> None:
     (turn / _LIST).write_text("".join(f"{row}\n" for row in rows))
 
 
-def _by_age(place: Path) -> list[Path]:
-    found = place.iterdir() if place.is_dir() else ()
+def _done(session: Path) -> list[Path]:
+    """The turns that can be undone, the oldest first."""
+    return [turn for turn in _by_age(session) if not turn.name.startswith(_UNDONE)]
+
+
+def _undone(session: Path) -> list[Path]:
+    return [turn for turn in _by_age(session) if turn.name.startswith(_UNDONE)]
+
+
+def _by_age(session: Path) -> list[Path]:
+    found = session.iterdir() if session.is_dir() else ()
     return sorted(found, key=lambda turn: turn.stat().st_mtime_ns)
 
 
@@ -269,6 +308,36 @@ def _state(workspace: Workspace, path: str) -> PathState:
         if isinstance(error.__cause__, FileNotFoundError):
             return _ABSENT
         raise
+
+
+def _file_change(change: Change, turn: Path) -> FileChange | None:
+    """What became of a path since this first change of it; None if it is as before."""
+    workspace = Workspace(Path(change.root), restoring=True)
+    try:
+        now = _state(workspace, change.path)
+    except (OpenClawError, OSError):
+        return None  # it can't be looked at any more
+    before = change.before
+    is_same = (now.kind, now.mark) == (before.kind, before.mark)
+    if is_same or "file" not in (now.kind, before.kind):
+        return None
+    old = new = ""
+    if before.kind == "file" and change.kept is not None:
+        with (OwnDirectory(turn) / FileName(change.kept)).open("rb") as copy:
+            old = _text(copy)
+    if now.kind == "file":
+        with workspace.open_file(change.path) as (file, _, _):
+            new = _text(file)
+    what = "added" if before.kind == "absent" else "removed" if now.kind == "absent" else "changed"
+    return FileChange(change.root, change.path, what, old, new)
+
+
+def _text(file: BinaryIO) -> str | None:
+    content = file.read(MOST_SHOWN + 1)
+    try:
+        return content.decode() if len(content) <= MOST_SHOWN else None
+    except UnicodeDecodeError:
+        return None
 
 
 def _restore(workspace: Workspace, change: Change, turn: Path, now: PathState) -> None:

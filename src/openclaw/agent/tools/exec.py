@@ -435,5 +435,7 @@ def _result(job: _Job, timed_out: int, before: Path) -> ToolResult:
     bad, there = bool(timed_out or job.code), job.shell.directory
     moved = f"[the next command starts in {there}]" if there != before else ""
     note = "\n".join(filter(None, [ending if bad else "", moved]))
-    details = {} if timed_out else {"exitCode": job.code}
+    details: dict[str, object] = {"directory": str(before)}
+    if not timed_out:
+        details["exitCode"] = job.code
     return quoted(text, COMMAND_OUTPUT, job.command, note=note, is_error=bad, details=details)

@@ -11,22 +11,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
 from openclaw.cli.chat.input import Interrupts, read_attachments
-from openclaw.cli.commands.agent import EFFORTS, new_conversation
+from openclaw.cli.chat.turn_view import DiffText
+from openclaw.cli.commands.agent import CHAT, EFFORTS, new_conversation
 from openclaw.cli.parser import nearest
 from openclaw.cli.run_command import stopped_by_interrupt
 from openclaw.cli.terminal import counted, folded, place_of, shortened, visible
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe, sentence
 from openclaw.mcp_client.bridge.prompts import PartialArgument
+from openclaw.policy.approval_text import diff_lines
 from openclaw.sessions.records import MESSAGE_KINDS, EntryKind
 from openclaw.sessions.usage import KEPT_DAYS, UsageLedger, money, total
 
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
+    from openclaw.agent.tools.checkpoints import FileChange
     from openclaw.cli.chat.input import LineInput, TerminalInput
     from openclaw.cli.chat.turn_view import AnswerView
     from openclaw.mcp_client.bridge.prompts import PromptInfo
@@ -42,7 +46,10 @@ HELP = {
     "/new": "start a new conversation",
     "/session [KEY]": "switch to that conversation, or show which one this is",
     "/compact [WHAT TO KEEP]": "summarise the conversation so far to free up context",
-    "/undo": "restore the files that the last turn changed; show: list them; anyway: all of them",
+    "/diff": "show what this conversation changed in files",
+    "/undo": "restore the files that the last turn changed; again: those of the turn before it; "
+    "show: list them; anyway: also those that changed since",
+    "/redo": "take back the last undo",
     "/model [NAME]": "show the model, or switch to another; default is the agent's",
     "/think [LEVEL]": "set how long the model thinks: off, minimal, low, medium, high, "
     "xhigh, max; default is the agent's",
@@ -186,7 +193,10 @@ class ChatCompleter(Completer):
 
 
 class ChatSession:
-    """A conversation at the terminal; every message is sent with `context`."""
+    """A conversation at the terminal; every message is sent with `context`.
+
+    `changes` finds what an agent changed in a session.
+    """
 
     def __init__(
         self,
@@ -197,11 +207,12 @@ class ChatSession:
         listener: "TurnListener",
         interrupts: Interrupts,
         environ: Mapping[str, str],
+        changes: Callable[[str, str], "Sequence[FileChange]"],
     ) -> None:
         self.exit_code = EXIT_OK
         self._agent, self._settings, self._id = agent, settings, settings.id
         self._context, self._listener = context, listener
-        self._view, self._interrupts = view, interrupts
+        self._view, self._interrupts, self._changes = view, interrupts, changes
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
         self._over = False
 
@@ -258,7 +269,9 @@ class ChatSession:
             "/new": self._new,
             "/session": self._session,
             "/compact": lambda rest: self._turn(f"/compact {rest}".strip()),
+            "/diff": self._diff,
             "/undo": lambda rest: self._turn(f"/undo {rest}".strip()),
+            "/redo": lambda rest: self._turn("/redo"),
             "/model": self._model,
             "/think": self._think,
             "/usage": self._usage,
@@ -277,7 +290,8 @@ class ChatSession:
             self._view.say(visible(f"  {prompt.command} {needs}".rstrip()))
 
     async def _new(self, _: str) -> None:
-        self._context = replace(self._context, session_key=new_conversation())
+        place = self._context.workspace or self._settings.directories[0]
+        self._context = replace(self._context, session_key=new_conversation(CHAT, place))
         self._view.say("This is a new conversation.")
 
     async def _session(self, key: str) -> None:
@@ -286,6 +300,18 @@ class ChatSession:
             await self.recap()
         else:
             self._view.say(f"This is conversation '{visible(self.session)}'.")
+
+    async def _diff(self, _: str) -> None:
+        changes = await anyio.to_thread.run_sync(self._changes, self._id, self.session)
+        if not changes:
+            self._view.say("This conversation changed no files, apart from what commands did.")
+        for change in changes:
+            self._view.say(visible(f"{change.what} {change.path}"))
+            if change.before is None or change.after is None:
+                self._view.say("  (not text, or too long to be shown)")
+                continue
+            if lines := list(diff_lines(change.before, change.after)):
+                self._view.say_diff(DiffText("\n".join(lines)))
 
     async def _model(self, name: str) -> None:
         chosen = None if name == "default" else name or self._context.model

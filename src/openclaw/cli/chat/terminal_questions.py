@@ -18,6 +18,7 @@ import anyio
 
 from openclaw.agent.port import TurnListener
 from openclaw.cli.chat.input import ask_line, discard_typed, write_exactly
+from openclaw.cli.terminal import wants_colour
 from openclaw.content.labels import sanitise_label
 from openclaw.core import tools
 from openclaw.core.errors import InvalidRequest
@@ -147,6 +148,15 @@ def pages_of(text: str, columns: int, rows: int) -> list[str]:
     return ["\n".join(shown[at : at + rows]) for at in range(0, len(shown), rows)]
 
 
+_COLOURS = {"+ ": "\x1b[32m", "- ": "\x1b[31m", "@@": "\x1b[36m"}
+
+
+def _coloured(page: str) -> str:
+    """A call with colours for its diff. What it shows has no escape sequences of its own."""
+    rows = ((_COLOURS.get(row[:2]), row) for row in page.split("\n"))
+    return "\n".join(f"{colour}{row}\x1b[0m" if colour else row for colour, row in rows)
+
+
 def _rows_of(line: str, columns: int) -> Iterator[str]:
     row, width = "", 0
     for char in line:
@@ -173,9 +183,11 @@ class TerminalQuestions:
         show: Callable[[str], None] | None = None,
         discard: Callable[[], None] = lambda: None,
         size: Callable[[], tuple[int, int]] = shutil.get_terminal_size,
+        colour: bool = False,
     ) -> None:
         self._read, self._say, self._paused = read, say, paused
         self._show, self._discard, self._size = show or say, discard, size
+        self._colour = colour
         self._lock = anyio.Lock()
 
     @classmethod
@@ -185,6 +197,7 @@ class TerminalQuestions:
         stream: TextIO,
         say: Callable[[str], None],
         paused: Callable[[], AbstractContextManager[None]],
+        environ: Mapping[str, str],
     ) -> "TerminalQuestions":
         return cls(
             partial(ask_line, stdin, stream),
@@ -192,6 +205,7 @@ class TerminalQuestions:
             paused,
             show=partial(write_exactly, stream),
             discard=partial(discard_typed, stdin),
+            colour=wants_colour(stream, environ),
         )
 
     async def ask(self, question: Question) -> Answer:
@@ -242,7 +256,7 @@ class TerminalQuestions:
         columns, rows = self._size()
         pages = pages_of(body, max(columns, 20), max(rows - _PROMPT_ROWS, 5))
         for number, page in enumerate(pages, 1):
-            self._show(page)
+            self._show(_coloured(page) if self._colour else page)
             if number == len(pages):
                 break
             left = sum(map(len, pages[number:]))

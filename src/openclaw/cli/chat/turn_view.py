@@ -5,22 +5,38 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import anyio
 
-from openclaw.cli.terminal import FENCES, Redact, console, is_dumb, rendered, visible
+from openclaw.cli.terminal import (
+    FENCES,
+    Redact,
+    console,
+    counted,
+    is_dumb,
+    rendered,
+    shortened,
+    visible,
+    visible_lines,
+    wants_colour,
+)
 from openclaw.core import events
+from openclaw.core.content import text_of
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
     from rich.spinner import Spinner
+    from rich.text import Text
 
 THINKING = "thinking…"
 _CONNECTING = "connecting"
 _NAMED = 3
+_OUTPUT_CHARS = 60
 _BAR = 24  # columns
 
 
@@ -28,6 +44,7 @@ class ActivityLine:
     def __init__(self) -> None:
         self._starting: dict[str, None] = {}
         self._running: dict[str, str] = {}
+        self._output = ""  # the last line of a running command's
         self._begun = False
         self._fetching: events.Downloading | None = None
 
@@ -41,9 +58,12 @@ class ActivityLine:
                 self._begun = True
                 self._running.clear()
             case events.ToolStarted():
-                self._running[event.call_id] = event.label
+                self._running[event.call_id] = command_of(event) or event.label
+            case events.ToolProgress():
+                self._output = shortened(event.message.strip(), _OUTPUT_CHARS)
             case events.ToolFinished():
                 self._running.pop(event.call_id, None)
+                self._output = ""
             case events.Downloading():
                 self._fetching = None if event.done == event.total else event
             case _:
@@ -54,7 +74,7 @@ class ActivityLine:
         if self._fetching is not None:
             return download_bar(self._fetching)
         if self._running:
-            return f"running {named(list(self._running.values()))}…"
+            return f"running {named(list(self._running.values()))}… {self._output}".rstrip()
         if self._starting and not self._begun:
             return f"starting {named(list(self._starting))}…"
         return THINKING
@@ -77,7 +97,11 @@ def named(names: Sequence[str]) -> str:
 _TICK_SECONDS = 0.1
 SPINNER_AFTER_SECONDS = 1.0
 _ARGUMENT_CHARS = 100
+_COMMAND_CHARS = 100
+_ERROR_CHARS = 160
 _SCRIPT_LINES = 20
+_DIFF_LINES = 30
+_DIFF_STYLES = {"+ ": "green", "- ": "red", "@@": "cyan"}
 
 
 class TurnView:
@@ -97,17 +121,27 @@ class TurnView:
     ) -> None:
         self._stream, self._redact, self._environ = stream, redact, environ or {}
         self._live: Live | None = None
+        self._calls = CallLines(Path(self._environ["HOME"]) if "HOME" in self._environ else None)
         self._paused, self._last_change = False, 0.0
         activity = ActivityLine()
         self._words, self.note = words or (lambda: activity.words), activity.note
 
     def show(self, event: events.Event) -> None:
         self.note(event)
-        for line in event_lines(event):
-            self._write(visible(self._redact(line)))
+        for line in self._calls.lines(event):
+            self.say_diff(line) if isinstance(line, DiffText) else self.say(visible(line))
 
     def say(self, line: str) -> None:
         self._write(self._redact(line))
+
+    def say_diff(self, diff: "DiffText") -> None:
+        from rich.text import Text
+
+        for line in self._redact(diff.text).split("\n"):
+            shown = visible_lines(line)
+            self._write(Text(shown, _DIFF_STYLES.get(line[:2], "")))
+        if diff.left:
+            self._write(f"  … {counted(diff.left, 'more line')}")
 
     @contextmanager
     def paused(self) -> Generator[None]:
@@ -136,9 +170,10 @@ class TurnView:
             finally:
                 tasks.cancel_scope.cancel()
 
-    def _write(self, line: str) -> None:
+    def _write(self, line: "str | Text") -> None:
         self._last_change = time.monotonic()
-        if self._live is not None:
+        coloured = not isinstance(line, str) and wants_colour(self._stream, self._environ)
+        if self._live is not None or coloured:
             self._console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
         else:
             self._stream.write(f"{line}\n")
@@ -227,7 +262,7 @@ class AnswerView(TurnView):
             self._streamed = True
             self._tail += event.text
             self._settle(self._final())
-        elif isinstance(event, events.BlockReply) or event_lines(event):
+        elif isinstance(event, _BETWEEN):
             self._settle(len(self._tail))
             self._streamed = self._streamed and not isinstance(event, events.BlockReply)
         super().show(event)
@@ -292,23 +327,94 @@ class TerminalView(AnswerView):
 
 
 _MARKS = {"completed": "✓", "in_progress": "▸", "pending": "·"}
+# What ends the piece of the answer before it.
+_BETWEEN = (
+    events.BlockReply,
+    events.ToolStarted,
+    events.ToolProgress,
+    events.ToolFinished,
+    events.Notice,
+)
 
 
-def event_lines(event: events.Event) -> list[str]:
-    match event:
-        case events.ToolStarted():
-            return _call_lines(event)
-        case events.ToolProgress():
-            return [f"  {event.name}: {event.message}"]
-        case events.ToolFinished():
-            if event.name == events.PLAN_TOOL and not event.result.is_error:
+@dataclass(frozen=True, slots=True)
+class DiffText:
+    """A diff's first lines; `left` counts the others."""
+
+    text: str
+    left: int = 0
+
+
+class CallLines:
+    """The lines that say what a turn does: one for a command or a changed file, when it is over."""
+
+    def __init__(self, home: Path | None = None) -> None:
+        self._home = home
+        self._started: dict[str, events.ToolStarted] = {}
+        self._asked: set[str] = set()  # calls that the person has seen in full
+
+    def lines(self, event: events.Event) -> "list[str | DiffText]":
+        match event:
+            case events.ToolStarted():
+                self._started[event.call_id] = event
+                return [] if command_of(event) or event.diff else [*_call_lines(event)]
+            case events.ToolProgress():
+                return [] if event.name == _EXEC else [f"  {event.name}: {event.message}"]
+            case events.ToolApproval():
+                self._asked.add(event.call_id)
                 return []
-            mark = "✗" if event.result.is_error else "✓"
-            return [f"{mark} {event.name} ({event.duration_ms / 1000:.1f} s)"]
-        case events.Notice():
-            return [f"{event.level.capitalize()}: {event.message}"]
-        case _:
+            case events.ToolFinished():
+                return self._finished(event)
+            case events.Notice():
+                return [f"{event.level.capitalize()}: {event.message}"]
+            case _:
+                return []
+
+    def _finished(self, event: events.ToolFinished) -> "list[str | DiffText]":
+        started, result = self._started.pop(event.call_id, None), event.result
+        mark, took = "✗" if result.is_error else "✓", f"{event.duration_ms / 1000:.1f} s"
+        if started is None:  # it was not made
+            return [f"{mark} {event.name}: {_first_line(event)}"]
+        indent = "  " if started.within else ""
+        if (command := command_of(started)) is not None:
+            code, where = result.details.get("exitCode"), result.details.get("directory")
+            ending = f"exit code {code}" if code else _first_line(event) if result.is_error else ""
+            facts = (command, where and self._short(str(where)), ending, took)
+            return [f"{indent}{mark} {' · '.join(filter(None, facts))}"]
+        if started.diff and not result.is_error:
+            lines = started.diff.split("\n")
+            added, removed = (sum(one.startswith(f"{m} ") for one in lines) for m in "+-")
+            head = (
+                f"{indent}{mark} {event.name} {started.arguments.get('path')} (+{added} -{removed})"
+            )
+            cut = DiffText("\n".join(lines[:_DIFF_LINES]), max(0, len(lines) - _DIFF_LINES))
+            return [head] if event.call_id in self._asked else [head, cut]
+        if event.name == events.PLAN_TOOL and not result.is_error:
             return []
+        why = f": {_first_line(event)}" if result.is_error else ""
+        return [f"{indent}{mark} {event.name} ({took}){why}"]
+
+    def _short(self, where: str) -> str:
+        path = Path(where)
+        if self._home is None or not path.is_relative_to(self._home):
+            return where
+        return str(Path("~") / path.relative_to(self._home))
+
+
+_EXEC = "exec"
+
+
+def command_of(call: events.ToolStarted) -> str | None:
+    """A shell command, on one line."""
+    command = call.arguments.get("command")
+    if call.name != _EXEC or not isinstance(command, str):
+        return None
+    return f"$ {shortened(' '.join(command.split()), _COMMAND_CHARS)}"
+
+
+def _first_line(event: events.ToolFinished) -> str:
+    text = text_of(event.result.outputs) or text_of(event.result.blocks)
+    return shortened(text.strip().partition("\n")[0], _ERROR_CHARS)
 
 
 def _call_lines(event: events.ToolStarted) -> list[str]:

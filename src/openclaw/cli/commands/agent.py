@@ -10,6 +10,7 @@ import os
 import select
 import stat
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -30,11 +31,14 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.media.intake import TEXT_BUDGET
 from openclaw.policy.decide import problem_of_rule
 from openclaw.runtime.access import open_agent
+from openclaw.sessions.records import directory_prefix
 
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, Reply
+    from openclaw.sessions.store import SessionStore
 
 EFFORTS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive")
+CHAT, AGENT = "chat", "agent"  # kinds of conversations, with which their keys begin
 _KEY_LENGTH = 512  # the same limit as in stores and in orders over MCP
 
 
@@ -42,7 +46,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     option(parser, "[TEXT…]", "the message; '-' reads it from stdin", dest="words")
     option(parser, "-m --message TEXT", "the same, as an option")
     where = parser.add_mutually_exclusive_group()
-    option(where, "-c --continue", "continue the last conversation", dest="resume")
+    last = "continue the last conversation of this directory"
+    option(where, "-c --continue", last, dest="resume")
     add_session(where, "the conversation to use (default: a new one)")
     option(parser, "--agent ID", "the agent that answers")
     add_turn_options(parser)
@@ -150,18 +155,25 @@ def _parent_writes(descriptor: int) -> bool:
 
 
 async def conversation(
-    args: argparse.Namespace, agent: "Agent", agent_id: str, workspace: Path | None, *, resume: bool
+    args: argparse.Namespace,
+    agent: "Agent",
+    settings: "AgentSettings",
+    workspace: Path | None,
+    kind: str,
+    *,
+    resume: Sequence[str],
 ) -> "MessageContext":
-    """The conversation that the options select; with `resume`, the last one."""
-    key = args.session_key
+    """The conversation that the options select, or the last one of these kinds in this directory.
+
+    A `kind` is how the keys of a command's conversations begin.
+    """
+    key, place = args.session_key, workspace or settings.directories[0]
     if key is None and resume:
-        store = await agent.store()
-        page = await store.list_sessions(agent_id, limit=1, conversations=True)
-        key = next((info.key for info in page.sessions), None)
+        key = await _last(await agent.store(), settings.id, place, resume)
     return MessageContext(
         text="",
-        session_key=key or new_conversation(),
-        agent_id=agent_id,
+        session_key=key or new_conversation(kind, place),
+        agent_id=settings.id,
         prompt_calls=True,
         workspace=workspace,
         model=args.model,
@@ -169,8 +181,14 @@ async def conversation(
     )
 
 
-def new_conversation() -> str:
-    return f"chat-{random_id()[:12]}"
+async def _last(store: "SessionStore", agent: str, place: Path, kinds: Sequence[str]) -> str | None:
+    prefixes = tuple(directory_prefix(kind, place) for kind in kinds)
+    page = await store.list_sessions(agent, search=directory_prefix("", place))
+    return next((one.key for one in page.sessions if one.key.startswith(prefixes)), None)
+
+
+def new_conversation(kind: str, place: Path) -> str:
+    return f"{directory_prefix(kind, place)}{random_id()[:12]}"
 
 
 async def _turn(
@@ -185,7 +203,8 @@ async def _turn(
             view.working(quiet=args.json),
         ):
             settings = await agent.settings(args.agent)
-            context = await conversation(args, agent, settings.id, workspace, resume=args.resume)
+            resume = (CHAT, AGENT) if args.resume else ()
+            context = await conversation(args, agent, settings, workspace, AGENT, resume=resume)
             media = await _attachments(args, env, settings, piped)
             listener = consent.listener(None if args.json else view.show)
             reply = await agent.reply(replace(context, text=message, media=media), listener)
@@ -217,4 +236,4 @@ def _questions(
     quiet = args.json or args.no_questions or "-" in (args.message, *args.words)
     if quiet or not (env.stdin.isatty() and env.stderr.isatty()):
         return None
-    return TerminalQuestions.at_terminal(env.stdin, env.stderr, view.say, view.paused)
+    return TerminalQuestions.at_terminal(env.stdin, env.stderr, view.say, view.paused, env.environ)

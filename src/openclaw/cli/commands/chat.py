@@ -1,8 +1,8 @@
 """Chat with the agent in the terminal.
 
-The last conversation continues; /new starts another. Type a message and press Enter; /help lists
-the commands. Ctrl-C stops an answer; Ctrl-D, or Ctrl-C twice, quits. If the input is not a
-terminal, each line is a message.
+The last chat in this directory continues; /new starts another. Type a message and press Enter;
+/help lists the commands. Ctrl-C stops an answer; Ctrl-D, or Ctrl-C twice, quits. If the input is
+not a terminal, each line is a message.
 """
 
 import argparse
@@ -12,11 +12,18 @@ from typing import TextIO, cast
 
 import anyio
 
+from openclaw.agent.tools.checkpoints import Checkpoints
 from openclaw.cli.chat.conversation import ChatCompleter, ChatSession
 from openclaw.cli.chat.input import Interrupts, LineInput, LinesAbove, TerminalInput
 from openclaw.cli.chat.terminal_questions import CommandLineApprover, TerminalQuestions
 from openclaw.cli.chat.turn_view import AnswerView, TerminalView
-from openclaw.cli.commands.agent import add_session, add_turn_options, conversation, workspace_of
+from openclaw.cli.commands.agent import (
+    CHAT,
+    add_session,
+    add_turn_options,
+    conversation,
+    workspace_of,
+)
 from openclaw.cli.environment import Environment
 from openclaw.cli.logging_setup import configure_for, servers_logged
 from openclaw.cli.parser import option
@@ -29,7 +36,7 @@ from openclaw.runtime.access import open_agent
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(runs_until_stopped=True)
-    add_session(parser, "the conversation to use (default: the last one)")
+    add_session(parser, "the conversation to use (default: the last chat in this directory)")
     option(parser, "--agent ID", "the agent to chat with")
     add_turn_options(parser)
 
@@ -45,7 +52,9 @@ async def _chat(args: argparse.Namespace, env: Environment) -> int:
         terminal = TerminalView(env.stdout, env.stdout, redact, env.environ)
         view, emit, logs = terminal, terminal.note, _logs_above(args, env, terminal)
         if not args.no_questions:
-            person = TerminalQuestions.at_terminal(env.stdin, env.stdout, view.say, terminal.paused)
+            person = TerminalQuestions.at_terminal(
+                env.stdin, env.stdout, view.say, terminal.paused, env.environ
+            )
     else:
         terminal = None
         view, emit, logs = AnswerView(env.stdout, env.stderr, redact), discard, nullcontext()
@@ -55,9 +64,12 @@ async def _chat(args: argparse.Namespace, env: Environment) -> int:
         here = open_agent(env, local=args.local, person=terminal is not None, emit=emit)
         async with here as agent:
             settings = await agent.settings(args.agent)
-            context = await conversation(args, agent, settings.id, workspace, resume=True)
+            context = await conversation(args, agent, settings, workspace, CHAT, resume=[CHAT])
             listener = consent.listener(view.show)
-            chat = ChatSession(agent, settings, view, context, listener, interrupts, env.environ)
+            changes = Checkpoints(env.paths.undo).diff
+            chat = ChatSession(
+                agent, settings, view, context, listener, interrupts, env.environ, changes
+            )
             if terminal is None:
                 await chat.run(LineInput(env.stdin))
                 if (lacking := consent.lacking()) is not None:

@@ -137,7 +137,9 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
 def _elicit(env: Environment, *, quiet: bool) -> Elicit:
     """Puts servers' questions to the person at the terminal; without one, declines and says so."""
     if env.stdin.isatty() and env.stderr.isatty() and not quiet:
-        there = TerminalQuestions.at_terminal(env.stdin, env.stderr, env.warn, nullcontext)
+        there = TerminalQuestions.at_terminal(
+            env.stdin, env.stderr, env.warn, nullcontext, env.environ
+        )
         return elicit_with(there.ask)
 
     async def declined(question: Question) -> Answer:

@@ -111,7 +111,7 @@ async def _ask(args: argparse.Namespace, env: Environment, waiting: WaitingQuest
     if args.json or not (env.stdin.isatty() and env.stderr.isatty()):
         hint = f"{env.program} questions answer {waiting.id} yes"
         raise InvalidRequest("the answer, yes or no, is missing", hint=hint)
-    there = TerminalQuestions.at_terminal(env.stdin, env.stderr, env.warn, nullcontext)
+    there = TerminalQuestions.at_terminal(env.stdin, env.stderr, env.warn, nullcontext, env.environ)
     return await there.ask(waiting.question)
 
 

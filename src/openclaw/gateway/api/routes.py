@@ -303,7 +303,7 @@ async def cancel_session(gateway: Gateway, target: str, agent: str | None = None
 
 @operation("POST /api/sessions/{key:path}/undo", SESSION, needs="orders")
 async def undo(gateway: Gateway, target: str, agent: str | None = None) -> Response:
-    """Restore the files that the last turn changed; a second call redoes the changes."""
+    """Restore the files that the last turn changed; again, those of the turn before it."""
     settings = await gateway.backend.agent.settings(agent)
     if not await gateway.backend.store.find_sessions(target, settings.id):
         raise NotFound(f"there is no session '{target}'")

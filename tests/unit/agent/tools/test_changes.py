@@ -126,11 +126,73 @@ async def test_the_last_turn_with_changes_is_undone_and_no_other(
     assert (workspace / "tree" / "deep" / "f").read_text() == "inside"
     assert not (workspace / "moved").exists()
     assert not (workspace / "made" / "new").exists()
-    again = checkpoints.undo("main", "s")
-    assert again.startswith("Redone: the last undo was undone.\n")
+    again = checkpoints.undo("main", "s", "redo")
+    assert again.startswith("Redone:\n")
     assert "- old: removed" in again
     assert not (workspace / "old").exists()
     assert "nothing to undo" in checkpoints.undo("main", "other")
+
+
+async def test_undo_goes_back_turn_by_turn_and_redo_goes_forward_again(
+    workspace: Path, do: Do, checkpoints: Checkpoints
+) -> None:
+    file = workspace / "f"
+    file.write_text("0")
+    for turn in (1, 2, 3):
+        await do(f"t{turn}", "write", path="f", content=str(turn))
+    seen = [(checkpoints.undo("main", "s").splitlines()[0], file.read_text()) for _ in range(4)]
+    assert [text for _, text in seen] == ["2", "1", "0", "0"]
+    assert seen[0][0].endswith("2 earlier turns can be undone too.")
+    assert "nothing to undo" in seen[3][0]
+    forward = [(checkpoints.undo("main", "s", "redo"), file.read_text())[1] for _ in range(3)]
+    assert forward == ["1", "2", "3"]
+    assert checkpoints.undo("main", "s", "redo") == "There is nothing to redo."
+    assert checkpoints.undo("main", "s").startswith("Undone")
+    await do("t4", "write", path="f", content="4")
+    assert checkpoints.undo("main", "s", "redo") == "There is nothing to redo."
+    assert checkpoints.undo("main", "s").startswith("Undone")
+    assert file.read_text() == "2"
+
+
+async def test_as_many_turns_as_are_kept_can_be_undone_and_redone(
+    workspace: Path, do: Do, checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT_TURNS", 3)
+    for turn in range(5):
+        await do(f"t{turn}", "write", path="f", content=str(turn))
+    for _ in range(3):
+        checkpoints.undo("main", "s")
+    assert (workspace / "f").read_text() == "1"
+    for _ in range(3):
+        checkpoints.undo("main", "s", "redo")
+    assert (workspace / "f").read_text() == "4"
+
+
+async def test_what_a_session_changed_is_compared_with_what_was_there_before_it(
+    workspace: Path, do: Do, checkpoints: Checkpoints
+) -> None:
+    (workspace / "f").write_text("a\nb\n")
+    (workspace / "gone").write_text("x")
+    (workspace / "same").write_text("1")
+    (workspace / "picture").write_bytes(b"\xff\x00")
+    await do("t1", "edit", path="f", **edit("a", "A"))
+    await do("t1", "write", path="same", content="2")
+    await do("t2", "edit", path="f", **edit("b", "B"))
+    await do("t2", "write", path="same", content="1")
+    await do("t2", "write", path="d/new", content="n")
+    await do("t2", "delete", path="gone")
+    await do("t2", "write", path="picture", content="text")
+    found = {one.path: (one.what, one.before, one.after) for one in checkpoints.diff("main", "s")}
+    assert found == {
+        "f": ("changed", "a\nb\n", "A\nB\n"),
+        "d/new": ("added", "", "n"),
+        "gone": ("removed", "x", ""),
+        "picture": ("changed", None, "text"),
+    }
+    checkpoints.undo("main", "s")
+    found = {one.path: (one.before, one.after) for one in checkpoints.diff("main", "s")}
+    assert found == {"f": ("a\nb\n", "A\nb\n"), "same": ("1", "2")}
+    assert checkpoints.diff("main", "other") == []
 
 
 async def test_a_link_that_was_planted_is_not_followed_when_undoing(
@@ -196,8 +258,11 @@ async def test_what_has_changed_since_is_left_alone_unless_it_is_undone_anyway(
     assert "/undo anyway" in checkpoints.undo("main", "s")
     texts = {path.name: path.read_text() for path in workspace.iterdir()}
     assert texts == {"hand": "by hand", "both": "by hand and model", "mine": "old"}
-    assert checkpoints.undo("main", "s").startswith("Redone")
+    assert checkpoints.undo("main", "s").startswith("Nothing was undone.")
+    assert (workspace / "hand").read_text() == "by hand"
+    assert checkpoints.undo("main", "s", "redo").startswith("Redone")
     assert (workspace / "mine").read_text() == "new"
+    assert checkpoints.undo("main", "s").startswith("Undone")
     assert checkpoints.undo("main", "s", "anyway").startswith("Undone")
     assert (workspace / "hand").read_text() == (workspace / "both").read_text() == "old"
 
@@ -231,7 +296,7 @@ async def test_links_and_empty_directories_come_back_and_go_again(
     assert _tree(workspace) == {}
     assert checkpoints.undo("main", "s").startswith("Undone")
     assert _tree(workspace) == before
-    assert checkpoints.undo("main", "s").startswith("Redone")
+    assert checkpoints.undo("main", "s", "redo").startswith("Redone")
     assert _tree(workspace) == {}
     assert Path("/etc/passwd").exists()
 

@@ -89,7 +89,14 @@ async def test_a_second_press_does_not_wait_until_the_answer_is_stopped() -> Non
     view, interrupts = AnswerView(said, said, str), Interrupts(SystemClock(), leave)
     context = MessageContext("", "main")
     talk = ChatSession(
-        cast("Agent", agent), settings, view, context, TurnListener(), interrupts, {}
+        cast("Agent", agent),
+        settings,
+        view,
+        context,
+        TurnListener(),
+        interrupts,
+        {},
+        lambda agent, session: [],
     )
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
