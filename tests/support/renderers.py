@@ -52,7 +52,7 @@ class _Collector(HTMLParser):
                 self.uses.append((tag, value or ""))
             elif value and name != "alt" and name != "title" and _ADDRESS_IN_TEXT.search(value):
                 self.uses.append((f"{tag} {name}", value))
-            elif name.startswith("on"):
+            elif re.fullmatch("on[a-z]+", name):
                 self.uses.append((f"{tag} {name}", value or ""))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from openclaw.policy.dataflow.fenced_code import FencedCode, LineKind
+from openclaw.policy.dataflow.fenced_code import FencedCode, LineKind, closing_of
 from openclaw.policy.dataflow.text_values import comparable_url, host_of
 
 # No construct is longer; a longer one is taken apart.
@@ -24,12 +24,13 @@ _LONGEST = 4_000
 _LINE_END = re.compile(r"\r\n|\n|\r(?!\Z)")
 _END_OF_LINE = re.compile(r"[\r\n]")
 _MARKERS = re.compile(r"[ \t>*+.)\d-]*")
+_NO_MARKER = re.compile(r"[^ \t>*+.)\d-]")
 _FENCE_MARKS = re.compile(r"`{3}|~{3}")
 _UNFINISHED_MARKS = re.compile(r"(?:`{0,2}|~{0,2})\Z")
 _OPENING = re.compile(r"(?P<head>[^`~]*(?:`+|~+))(?P<info>.*)", re.DOTALL)
 _INFO = re.compile(r"\s*(?P<language>[\w+#-]*)")
 _ACTIVE = re.compile(r"[<\[\]&\\(]|//|www\.|\.\w+[/?#]", re.IGNORECASE)
-_WORDS = re.compile(r"(?:(?!~~~)(?:[^\s\\`\[\]<&/:$.!]|[.!](?=[ \t]))*[ \t]+)+")
+_WORDS = re.compile(r"(?:(?!~~~)(?:[^\s\\`\[\]<&/:$.!=]|[.!](?=[ \t]))*[ \t]+)+")
 # Signs of ASCII up to one that has a token of its own, or anything else but spaces.
 _RUN = re.compile(r"(?:[\"-;=-Z^_a-~]|!(?!\[)|\\[!-;=-Z^_a-~])+|[^\s!-~]+")
 _END_OF_RUN = re.compile(r"[^\"-;=-Z^_a-~]")
@@ -97,6 +98,12 @@ _RAW_TAGS = frozenset(
         "xmp",
     ]
 )
+# In braces, some renderers take them for attributes of the image, link or block before them.
+_ATTRIBUTE = re.compile(
+    r"(?<![\w-])(?:on[a-z]{2,30}|(?:xlink:)?href|src|srcset|srcdoc|(?:form)?action|background|data"
+    r"|ping|poster|style)(?==)",
+    re.IGNORECASE,
+)
 # With a path after them, renderers make links of these even without a scheme.
 _DOMAINS = "com|net|org|edu|gov|info|biz|app|dev|xyz|site|shop|online|top|live|cloud|page|link|click|[a-z]{2}"
 _ADDRESS = re.compile(
@@ -115,7 +122,7 @@ _ONLY_SIGNS = re.compile(
 _DISGUISED = re.compile(r"(?:https?|ftp)://|\bwww\.|^//", re.IGNORECASE)
 _USER_FIRST = re.compile(r"//[^\w\s/][^/@]{0,64}@")
 _ACTIVE_SCHEME = re.compile(r"[\s\0]*(?:javascript|data|vbscript):", re.IGNORECASE)
-_HARMLESS = re.compile(r"#[\w-]*|(?:mailto:)?[\w.+-]+@[\w.-]+")
+_HARMLESS = re.compile(r"#[\w-]*|(?:mailto:)?(?!www\.)[\w.+-]+@[\w.-]+", re.IGNORECASE)
 _EMBEDDED_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
 # Languages of fenced code that is drawn rather than shown.
 _DRAWN = frozenset(["dot", "graphviz", "mermaid", "plantuml", "puml", "vega", "vega-lite"])
@@ -133,6 +140,7 @@ class _Paragraph:
     formula: bool = False  # a sign that may begin a formula
     image: bool = False  # a `![` that a later `](` may complete
     tag: bool = False  # a tag that may begin a block of HTML
+    tilde: bool = False  # a sign that a later one may close, even one in code
 
 
 class AnswerStream:
@@ -156,6 +164,7 @@ class AnswerStream:
         self._until: re.Pattern[str] | None = None  # nothing is decided before this comes
         self._output: list[str] = []
         self._fenced = FencedCode()
+        self._closing = ""  # what would close the code that was opened last
         self._paragraph = _Paragraph()
         self._formulas = 0  # how many signs may have begun or ended a formula of several lines
         self._drawn = False
@@ -166,6 +175,7 @@ class AnswerStream:
         self._line: list[str] = []  # what was passed on of it
         self._last = ""  # its last character
         self._only_markers = True
+        self._in_braces = False
         self._divided_ticks = 0  # of a code span that would be in two cells of a table
 
     def whole(self, answer: str) -> str:
@@ -202,10 +212,17 @@ class AnswerStream:
         rest = rest[self._pass_on(rest.removesuffix("\r"), whole=ends) :]
         if ends:
             self._output.append(rest)
+            self._close_code()
         elif rest:
             self._held.append(rest)
             if rest.endswith("\r"):
                 self._until = None
+
+    def _close_code(self) -> None:
+        """Close code that is still open: some renderers show it as text otherwise."""
+        line = "".join(self._line)
+        if self._kind == "opening" or (self._kind == "code" and self._fenced.contains(line)):
+            self._output.append(f"\n{self._closing}" if line else self._closing)
 
     def _end_line(self, ending: str) -> None:
         self._output.append(ending)
@@ -237,6 +254,8 @@ class AnswerStream:
         if not whole:
             if fence:
                 self._until = _END_OF_LINE
+            elif end == len(line):
+                self._until = _NO_MARKER
             if fence or _UNFINISHED_MARKS.match(line, end):
                 return None
         if self._fenced.exhausted:
@@ -251,6 +270,7 @@ class AnswerStream:
         if opening is None or info is None:
             return line
         self._drawn = info["language"].lower() in _DRAWN
+        self._closing = closing_of(line)
         return opening["head"] + info.group() if _ACTIVE.search(opening["info"]) else line
 
     def _push(self, text: str) -> None:
@@ -261,6 +281,10 @@ class AnswerStream:
         self._output.append(text)
         self._line.append(text)
         self._last = text[-1]
+        self._paragraph.tilde |= "~" in text
+        brace = max(text.rfind("{"), text.rfind("}"))
+        if brace >= 0:
+            self._in_braces = text[brace] == "{"
         self._only_markers = self._only_markers and _MARKERS.fullmatch(text) is not None
 
     def _disarm(self, text: str, whole: bool) -> int:
@@ -307,7 +331,9 @@ class AnswerStream:
             if closing is None and limit == len(text) and not whole:
                 return 0
             if closing and self._is_code(text[end : closing.start()], count):
+                tilde = paragraph.tilde
                 self._push(text[start : closing.end()])
+                paragraph.tilde = tilde
                 return closing.end() - start
         self._push_unpaired(text[start:end] if count < 3 else f"\\{text[start:end]}", count)
         return count
@@ -327,6 +353,8 @@ class AnswerStream:
         tag_like = re.search(r"[<\[\]]", content) is not None
         if active and ("|" in content or "~" in content):
             return False
+        if paragraph.tilde and "~" in content:
+            return False  # marked may see struck text that ends here
         if active and (ticks > 1 or "`" in content) and re.search("[*_]", content):
             return False  # marked may see emphasis that ends here
         if paragraph.formula and re.search(r"\$|\\[)\]]", content):
@@ -467,11 +495,12 @@ class AnswerStream:
         if end == len(text) and not whole and run[0].isascii():
             self._until = _END_OF_RUN
             return 0
+        if text[end:] == "\\" and len(run) < _LONGEST and not whole:
+            return 0  # it may belong to the run
         begins = not self._last or self._last.isspace() or self._last in ":)>.*+-]"
         before = "\\" if begins and run.startswith("~~~") else ""
         if not self._links:
-            self._note_formulas(run)
-            self._push(before + run)
+            self._push_run(before, run)
             return len(run)
         address = _ADDRESS.search(run)
         if address is None or address.start() or _USER_FIRST.match(run):
@@ -479,14 +508,22 @@ class AnswerStream:
                 self._push(self._as_code(_plain(run)))
                 return len(run)
             run = run[: address.start()] if address else run
-            self._note_formulas(run)
-            self._push(before + run)
+            self._push_run(before, run)
             return len(run)
         return self._take_address(text, start, address.end() + start, whole)
 
-    def _note_formulas(self, run: str) -> None:
+    def _push_run(self, before: str, run: str) -> None:
         self._paragraph.formula |= "$" in run or "\\(" in run
         self._formulas += run.count("$$")
+        self._push(before)
+        start = 0
+        for attribute in _ATTRIBUTE.finditer(run):
+            self._push(run[start : attribute.end()])
+            start = attribute.end()
+            if self._in_braces:
+                self._push("&#61;")
+                start += 1
+        self._push(run[start:])
 
     def _take_address(self, text: str, start: int, end: int, whole: bool) -> int:
         word = _REST_OF_WORD.match(text, start)
@@ -498,7 +535,8 @@ class AnswerStream:
         address = (rest.group() if rest else text[start:end]).rstrip(".,;:!?*_~")
         after = text[start + len(address) : word_end]
         if len(address) <= end - start:  # nothing but its beginning
-            self._push(text[start:end])
+            # Renderers disagree about whether signs may follow in a host's name; browsers accept some.
+            self._push(self._as_code(text[start:end]) if word_end > end else text[start:end])
             return end - start
         if _ONLY_SIGNS.fullmatch(after) and self._may_follow(address, image=False):
             self._push(address)

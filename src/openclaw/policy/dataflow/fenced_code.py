@@ -39,6 +39,12 @@ def looks_like_fence(line: str) -> bool:
     return _FENCE.match(line) is not None
 
 
+def closing_of(opening: str) -> str:
+    """The line that closes the code that this one opens, in the same quotes and list items."""
+    marks = _MARKS.match(opening)
+    return re.sub(r"[^\s>`~]", " ", marks.group()) if marks else ""
+
+
 class FencedCode:
     """Follows a text. `kind` says what a line would be, `add` appends it.
 
@@ -82,6 +88,10 @@ class FencedCode:
         if self._level == 0:
             return bool(self._lines) and line[:1] in (" ", "\t")
         return any(_BARE_MARKERS.fullmatch(earlier) for earlier in self._lines)
+
+    def contains(self, line: str) -> bool:
+        """Whether the code that is open goes on after this line of it."""
+        return self.is_open and (not self._nested or bool(line.strip(" \t")))
 
     def add(self, line: str, kind: LineKind) -> None:
         self._seen += len(line) + 1

@@ -160,3 +160,23 @@ def test_links_stay_if_nothing_from_outside_was_read_but_images_do_not() -> None
     assert AnswerStream((), links=False).whole(answer) == (
         "[docs](https://a.example/x) https://b.example x (`javascript:y`) x (`https://c.example`)"
     )
+
+
+@pytest.mark.parametrize(
+    ("answer", "closed"),
+    [
+        ("```\n![x](https://evil.test/?d=1)", "\n```"),
+        ("```py\nprint()\n", "```"),
+        ("```", "\n```"),
+        ("> - ~~~~\n>   x", "\n>   ~~~~"),
+        ("```\nx\n```", ""),
+        ("```\nx\n```\n", ""),
+        ("> ```\n> x\n\nafter", ""),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_code_without_an_end_gets_one(answer: str, closed: str, size: int) -> None:
+    stream = AnswerStream([])
+    pieces = [stream.feed(answer[at : at + size]) for at in range(0, len(answer), size)]
+    assert "".join(pieces) + stream.finish() == answer + closed
+    assert stream.whole("and then") == "and then"
