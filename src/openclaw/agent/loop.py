@@ -321,7 +321,12 @@ class Loop:
         self.asking = True
         try:
             answered = await models.respond(
-                messages, parameters, watcher, options, patience=self._patience
+                messages,
+                parameters,
+                watcher,
+                options,
+                patience=self._patience,
+                most_bytes=budget.limits.max_answer_bytes,
             )
         except (OpenClawError, ContextOverflow, ImageRefused) as error:
             self.asking = False

@@ -514,6 +514,8 @@ class TurnLimits(Section):
     """Maximum number of tool calls."""
     max_tokens: PositiveInt = 20_000_000
     """Maximum number of tokens, in and out, not counting input that the provider had cached."""
+    max_answer_bytes: PositiveInt = 4_000_000
+    """Maximum size of one answer of the model, with its thinking and its tools' arguments; the rest is cut off."""
     max_cost: Price = 25
     """Maximum cost in US dollars, for models whose price is known; 0 means no limit."""
     max_cost_per_day: Price = 0

@@ -70,7 +70,7 @@ class RetryTextFilter:
 COOL_DOWN_SECONDS = 60.0  # a model that failed is tried last for this long
 RETRIES_BEFORE_FALLBACK = 1  # enough for a hiccup if there is another model
 LONGEST_PATIENT_DELAY = 60.0  # between attempts, while a turn waits for minutes
-MOST_ANSWER_CHARS = 4_000_000  # far beyond what any model is meant to write
+MOST_ANSWER_BYTES = 4_000_000  # far beyond what any model is meant to write
 MOST_OPENAI_TOOLS = 128
 
 
@@ -147,10 +147,12 @@ class FallbackModels:
         options: ModelOptions | None = None,
         *,
         patience: float = 0.0,
+        most_bytes: int = MOST_ANSWER_BYTES,
     ) -> Answered:
         """The first answer. Raises `ContextOverflow`, `ImageRefused`, or `ModelUnavailable`.
 
-        `patience` is how many seconds to wait, in all, for providers that are overloaded.
+        `patience` is how many seconds to wait, in all, for providers that are overloaded. An answer
+        longer than `most_bytes` is cut off.
         """
         failures: list[tuple[Candidate, Failure]] = []
         entries = self._in_order()
@@ -169,6 +171,7 @@ class FallbackModels:
             asking = _Asking(self, entry, built, messages, wanted, watcher, text_filter, own_tools)
             retries = entry.candidate.max_retries
             asking.patience = patience if last else 0.0
+            asking.most_bytes = most_bytes
             outcome = await asking.run(retries if last else min(retries, RETRIES_BEFORE_FALLBACK))
             if not isinstance(outcome, Failure):
                 entry.rests_until = 0.0
@@ -210,6 +213,7 @@ class _Asking:
     text_filter: RetryTextFilter
     own_tools: frozenset[str]  # the sender's, none of which is left out
     patience: float = 0.0
+    most_bytes: int = MOST_ANSWER_BYTES
     forgot: bool = False
 
     async def run(self, retries: int) -> m.ModelResponse | Failure:
@@ -315,19 +319,21 @@ class _Asking:
             async for event in stream:
                 if not isinstance(event, m.PartEndEvent):  # it repeats the whole part
                     length += self._pass_on(event)
-                if length > MOST_ANSWER_CHARS:
+                if length > self.most_bytes:
                     return replace(stream.get(), finish_reason="length", state="complete")
             return stream.get()
 
     def _pass_on(self, event: m.ModelResponseStreamEvent) -> int:
-        """Show what is new of the answer, and return its length."""
+        """Show what is new of the answer, and return its size."""
         part = getattr(event, "part", None) or getattr(event, "delta", None)
         piece = getattr(part, "content", None) or getattr(part, "content_delta", None)
         if piece and isinstance(part, m.TextPart | m.TextPartDelta):
             self.text_filter.feed(piece)
         elif piece and isinstance(part, m.ThinkingPart | m.ThinkingPartDelta):
             self.watcher.thinking(piece)
-        return len(piece) if isinstance(piece, str) else 0
+        if isinstance(part, m.ToolCallPart | m.ToolCallPartDelta):
+            piece = part.args if isinstance(part, m.ToolCallPart) else part.args_delta
+        return len(piece.encode(errors="surrogatepass")) if isinstance(piece, str) else 0
 
 
 def _is_complete(built: BuiltModel, response: m.ModelResponse, end: StreamEnd) -> bool:

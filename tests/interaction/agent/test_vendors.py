@@ -270,6 +270,25 @@ async def test_an_answer_without_end_is_cut(api: str) -> None:
     assert "cut off" in reply.text[-100:]
 
 
+@every_api
+@pytest.mark.parametrize("kind", ["text", "arguments"])
+async def test_an_answer_is_cut_at_the_size_that_is_configured(api: str, kind: str) -> None:
+    words = "word " * 20_000
+    calls = (("look", {"q": words}),) if kind == "arguments" else ()
+    script = Vendor([Step(text=words if kind == "text" else "", calls=calls), Step(text="Done.")])
+    async with vendor(script) as server:
+        config = scripted_config(server.url, api=api, limits={"maxAnswerBytes": 50_000})
+        tools = FakeTools()
+        tools.add("look", schema={"type": "object", "properties": {"q": {"type": "string"}}})
+        async with agent_kit(config, tools=tools) as kit:
+            reply = await kit.say("Go on for ever")
+    if api != "google-generative-ai":  # whose calls come in one piece
+        assert not tools.calls
+    if kind == "text":
+        assert len(reply.text) < 60_000
+        assert "cut off" in reply.text[-100:]
+
+
 class Page(QuietHandler):
     """A proxy's page in place of an answer, with the status 200."""
 
