@@ -109,7 +109,7 @@ class Installation:
             paths=self.paths,
             clock=SystemClock(),
             redact=redactor.redact,
-            open_backend=lambda emit: open_backend(loaded, env, redactor, emit),
+            open_backend=lambda emit, url: open_backend(loaded, env, redactor, emit, url),
             resolve=open_secrets(loaded.config, env, redactor).resolve_text,
             notifier=Notifier(env),
             log_file=self.paths.gateway_log,

@@ -6,37 +6,32 @@ The request contains only the server's own text: none of our history, tools or s
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+from pydantic_ai import messages as library
+from pydantic_ai.models import ModelRequestParameters
 
 from openclaw.agent.budget import LimitReached, check_day, spent_on
+from openclaw.config.agent_schema import SamplingConfig
 from openclaw.core.errors import InvalidRequest, ToolFailure
 from openclaw.core.tools import json_object
 from openclaw.models.choose import Candidate, ModelOptions
+from openclaw.models.fallback import FallbackModels, StreamCallbacks
 from openclaw.sessions.records import SessionRef
-
-if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage
-
-    from openclaw.config.agent_schema import SamplingConfig
-    from openclaw.models.fallback import FallbackModels
-    from openclaw.sessions.usage import UsageLedger
+from openclaw.sessions.usage import UsageLedger
 
 _LONGEST_TEXT = 400_000  # characters of one request; the budget bounds all of them together
 
 
 @dataclass(slots=True)
 class Sampler:
-    model: Callable[[], Awaitable["FallbackModels"]]
-    rules_of: Callable[[str], "SamplingConfig | None"]
+    model: Callable[[], Awaitable[FallbackModels]]
+    rules_of: Callable[[str], SamplingConfig | None]
     # Who pays: the ledger, the agent, and that agent's limit in dollars a day.
-    account: "Callable[[], tuple[UsageLedger, str, float]]"
+    account: Callable[[], tuple[UsageLedger, str, float]]
     _used: Counter[str] = field(default_factory=Counter[str])
 
     async def __call__(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        from pydantic_ai.models import ModelRequestParameters
-
-        from openclaw.models.fallback import StreamCallbacks
-
         rules = self.rules_of(server)
         if rules is None or not rules.enabled:
             raise ToolFailure(f"MCP server '{server}' may not use the model")
@@ -78,10 +73,8 @@ def _settings(params: Mapping[str, Any], candidate: Candidate, most: int) -> Mod
     )
 
 
-def _messages(params: Mapping[str, Any]) -> "list[ModelMessage]":
-    from pydantic_ai import messages as library
-
-    messages: list[ModelMessage] = []
+def _messages(params: Mapping[str, Any]) -> list[library.ModelMessage]:
+    messages: list[library.ModelMessage] = []
     system = params.get("systemPrompt")
     if isinstance(system, str) and system:
         instructions = library.SystemPromptPart(system[:_LONGEST_TEXT])

@@ -14,6 +14,7 @@ import anyio.to_thread
 from openclaw.agent import transcript
 from openclaw.agent.attachments import SessionMedia
 from openclaw.agent.budget import Budget, LimitReached
+from openclaw.agent.loop import Loop
 from openclaw.agent.port import NO_LISTENER, CallItem, Claim, MessageContext, Reply, TurnListener
 from openclaw.agent.prompt import assemble, read_context_files, surroundings
 from openclaw.agent.questions import (
@@ -52,7 +53,6 @@ from openclaw.sessions.usage import UsageLedger
 from openclaw.sessions.waiting_questions import EXPIRE_MS, WaitingQuestion
 
 if TYPE_CHECKING:
-    from openclaw.agent.loop import Loop
     from openclaw.agent.toolpath.hooks import Hooks
     from openclaw.agent.tools.checkpoints import Mode as UndoMode
     from openclaw.models.fallback import FallbackModels
@@ -361,9 +361,7 @@ class _Turn:
             self.emit(events.TextDelta(lines))
         return waiting
 
-    async def _loop(self, runner: ToolCallRunner, items: list[Item]) -> "Loop":
-        from openclaw.agent.loop import Loop
-
+    async def _loop(self, runner: ToolCallRunner, items: list[Item]) -> Loop:
         service, setup, context = self.service, self.setup, self.context
         agent, workspace, toolbox = setup.agent, setup.workspace, runner.toolbox
         models = await service.models(agent, context.model, context.thinking)

@@ -57,6 +57,7 @@ class ClusterNode:
         database: Database,
         settings: ClusterConfig,
         *,
+        url: str,
         agent: Agent,
         answer: Callable[[MessageContext, TurnListener], Awaitable[Reply]],
         agents: Callable[[], Sequence[str]],
@@ -65,7 +66,7 @@ class ClusterNode:
         load: Callable[[], None],
     ) -> None:
         self.id = random_id()
-        self.url = ""
+        self.url = url
         self.draining = False
         self._settings = settings
         self._agent, self._answer, self._load = agent, answer, load

@@ -229,13 +229,25 @@ _REPAIR_ROUNDS = 3
 _MAX_BYTES = 4 * MAX_CHARACTERS  # no character takes more in UTF-8
 
 
+FileStamp = str  # changes with a file's content; empty if there is no file
+
+
+def stamp(path: Path) -> FileStamp:
+    try:
+        status = path.stat()
+    except OSError:
+        return ""
+    return f"{status.st_mtime_ns} {status.st_size} {status.st_ino}"
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
     """A valid configuration.
 
     `credentials` are values that must never be shown, from the file or from variables that it
     names; `plaintext` are the key paths of those in the file. `reminders` are the `warnings` about
-    them, which aren't urgent. `digest` is the digest of the file's content.
+    them, which aren't urgent. `digest` is the digest of the file's content, and `stamp` its stamp
+    before it was read.
     """
 
     config: Config
@@ -246,15 +258,7 @@ class LoadedConfig:
     plaintext: tuple[str, ...] = ()
     reminders: frozenset[str] = frozenset()
     digest: str = ""
-
-
-def stamp(path: Path) -> tuple[int, int, int] | None:
-    """A value that changes with the file; None if there is no file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    stamp: FileStamp = ""
 
 
 def require_file(loaded: LoadedConfig, before: LoadedConfig) -> None:
@@ -270,6 +274,7 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
     Raises InvalidConfig with every problem, each with its key path, line and column.
     """
     source = path if path is not None else config_path(environ)
+    seen = stamp(source)
     text = read_text(source)
     if text is None:
         named = path is None and source != state_dir(environ) / CONFIG_NAME
@@ -277,7 +282,9 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
             f"{source} does not exist, so the defaults are used (OPENCLAW_CONFIG_PATH names it)"
         )
         return LoadedConfig(Config(), source, exists=False, warnings=(missing,) if named else ())
-    loaded = replace(parse_config(text, environ, source=source), digest=digest(text.encode()))
+    loaded = replace(
+        parse_config(text, environ, source=source), digest=digest(text.encode()), stamp=seen
+    )
     if not text.strip():
         return replace(loaded, warnings=(f"{source} is empty, so the defaults are used",))
     if not loaded.plaintext or sys.platform == "win32" or not source.stat().st_mode & 0o044:

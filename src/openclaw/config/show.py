@@ -151,19 +151,6 @@ def _class_bodies(file: str) -> dict[str, list[ast.stmt]]:
     return {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def waiting_changes(before: Section, after: Section, path: str = "") -> Iterator[str]:
-    """The key paths that changed and that only a restart applies."""
-    for name, field in type(before).model_fields.items():
-        old, new = getattr(before, name), getattr(after, name)
-        place = f"{path}{field.alias or name}"
-        if old == new:
-            continue
-        if isinstance(old, Section) and isinstance(new, Section):
-            yield from waiting_changes(old, new, f"{place}.")
-        elif type(before).field_applies(name) == "restart":
-            yield place
-
-
 def _sections(parent: type[Section]) -> Iterator[type[Section]]:
     for section in parent.__subclasses__():
         if section.__module__.startswith("openclaw.config."):

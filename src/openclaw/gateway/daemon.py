@@ -11,20 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
-import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from openclaw.agent.port import NO_LISTENER
 from openclaw.agent.schedules import JobFile, Scheduler
-from openclaw.config.load import LoadedConfig, require_file, stamp
+from openclaw.config.load import LoadedConfig
 from openclaw.config.paths import StatePaths
-from openclaw.config.schema import Config
-from openclaw.config.show import waiting_changes
+from openclaw.config.reload import ConfigReload, ReloadReport
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, OperatorFacing, describe
 from openclaw.core.events import Emit, Notice
 from openclaw.gateway.answered_questions import AnsweredQuestions
-from openclaw.gateway.gateway import Gateway, GatewayBackend, ReloadReport
+from openclaw.gateway.gateway import Gateway, GatewayBackend
 from openclaw.gateway.listening import bind_addresses, listen, shown_url
 from openclaw.gateway.lock import GatewayInfo, Publish
 from openclaw.gateway.service_files import Notifier
@@ -39,7 +37,8 @@ CLOSING_SECONDS = 10.0  # how long stopped turns may take to record that
 
 _SERVER_CLOSE_SECONDS = 3.0
 
-OpenBackend = Callable[[Emit], AbstractAsyncContextManager[GatewayBackend]]
+# Takes where events outside of turns go, and the gateway's address.
+OpenBackend = Callable[[Emit, str], AbstractAsyncContextManager[GatewayBackend]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +92,11 @@ async def _run(
     daemon: Daemon, publish: Publish, gateway: Gateway, group: TaskGroup, stop: anyio.Event
 ) -> None:
     await group.start(_signals, stop, gateway, name="signals")
-    async with daemon.open_backend(gateway.emit) as backend, helper_tasks() as gateway.serving:
+    async with (
+        daemon.open_backend(gateway.emit, gateway.url) as backend,
+        helper_tasks() as gateway.serving,
+    ):
         gateway.opened = backend
-        if backend.cluster is not None:
-            backend.cluster.url = gateway.url
         reloader = Reloader(gateway, daemon.load, daemon.loaded)
         gateway.reload = reloader.reload
         config = str(daemon.loaded.path)
@@ -186,64 +186,49 @@ _LOOK_SECONDS = 1.0
 
 
 class Reloader:
+    """Reloads the configuration, and tells the log, the metrics and the watchers of events."""
+
     def __init__(
         self, gateway: Gateway, load: Callable[[], LoadedConfig], loaded: LoadedConfig
     ) -> None:
         self._gateway = gateway
-        self._load = load
-        self.current = loaded
-        self._started = loaded.config
-        self._lock = anyio.Lock()
-        self._seen = stamp(loaded.path)
+        self._config = ConfigReload(loaded, load, gateway.backend.apply)
+
+    @property
+    def current(self) -> LoadedConfig:
+        return self._config.current
 
     async def reload(self) -> ReloadReport:
         """Apply the file as it is now; if it is invalid, raises and changes nothing."""
-        async with self._lock:
-            self._seen = stamp(self.current.path)
-            try:
-                return await self._reload()
-            except OpenClawError as error:
-                reason = self._gateway.redact(describe(error))
-                self._gateway.metrics.reload("invalid")
-                self._gateway.last_reload_error = reason
-                self._gateway.emit(Notice("error", f"the configuration was not reloaded: {reason}"))
-                # Without a traceback: the mistake is in the file.
-                logger.error("the configuration was not reloaded, the old one stays: %s", reason)  # noqa: TRY400
-                raise
-
-    async def _reload(self) -> ReloadReport:
-        loaded = await anyio.to_thread.run_sync(self._load)
-        require_file(loaded, self.current)
+        try:
+            report = await self._config.reload()
+        except OpenClawError as error:
+            reason = self._gateway.redact(describe(error))
+            self._gateway.metrics.reload("invalid")
+            self._gateway.last_reload_error = reason
+            self._gateway.emit(Notice("error", f"the configuration was not reloaded: {reason}"))
+            # Without a traceback: the mistake is in the file.
+            logger.error("the configuration was not reloaded, the old one stays: %s", reason)  # noqa: TRY400
+            raise
         self._gateway.last_reload_error = None
-        # Since the start, not since the last reload: `watch` may have reloaded just before.
-        waiting = tuple(waiting_changes(self._started, loaded.config))
-        if loaded.config == self.current.config:
-            self._gateway.metrics.reload("same")
-            return ReloadReport(changed=False, waiting=waiting)
-        await self._gateway.backend.apply(loaded)
-        before, self.current = self.current.config, loaded
-        self._gateway.metrics.reload("applied")
-        if waiting:
-            logger.warning("restart the gateway to apply %s", ", ".join(waiting))
-        self._gateway.emit(Notice("info", "the configuration was reloaded"))
-        changed = [
-            one.alias or name
-            for name, one in Config.model_fields.items()
-            if getattr(before, name) != getattr(loaded.config, name)
-        ]
-        logger.info("the configuration was reloaded; changed: %s", ", ".join(changed))
-        return ReloadReport(changed=True, waiting=waiting)
+        self._gateway.metrics.reload("applied" if report.changed else "same")
+        if report.changed:
+            if report.waiting:
+                logger.warning("restart the gateway to apply %s", ", ".join(report.waiting))
+            self._gateway.emit(Notice("info", "the configuration was reloaded"))
+            logger.info("the configuration was reloaded; changed: %s", ", ".join(report.changed))
+        return report
 
     async def watch(self) -> None:
         """Reload whenever the file has changed and then been left alone for a moment."""
         while True:
             await anyio.sleep(_LOOK_SECONDS)
             settings = self.current.config.gateway.reload
-            now = stamp(self.current.path)
-            if now == self._seen or settings.mode == "off":
+            if settings.mode == "off" or not self._config.is_due:
                 continue
+            before = self._config.stamp()
             await anyio.sleep(settings.debounce_ms / 1000)
-            if stamp(self.current.path) != now:
+            if self._config.stamp() != before:
                 continue  # still being written
             try:
                 await self.reload()

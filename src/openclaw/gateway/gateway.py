@@ -22,6 +22,7 @@ from openclaw.agent.redaction import RedactedTurn
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
+from openclaw.config.reload import ReloadReport
 from openclaw.config.schema import GatewayConfig
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import Busy, Cancelled, OperatorFacing
@@ -140,14 +141,8 @@ class Turns:
             await self._idle.wait()
 
 
-@dataclass(frozen=True, slots=True)
-class ReloadReport:
-    changed: bool
-    waiting: tuple[str, ...] = ()  # key paths whose change needs a restart
-
-
 async def _no_reload() -> ReloadReport:
-    return ReloadReport(changed=False)
+    return ReloadReport()
 
 
 @dataclass(frozen=True, slots=True)

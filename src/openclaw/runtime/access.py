@@ -25,8 +25,6 @@ from openclaw.agent.port import (
     Reply,
     TurnListener,
 )
-from openclaw.config.load import require_file, stamp
-from openclaw.core.errors import OpenClawError, describe
 from openclaw.core.events import Emit, discard
 from openclaw.core.tools import ToolSpec
 from openclaw.gateway.lock import running_gateway
@@ -266,32 +264,15 @@ async def _open_here(
     await anyio.to_thread.run_sync(importlib.import_module, "openclaw.runtime.runtime")
     from openclaw.runtime.runtime import open_runtime
 
-    redactor, following = process.redactor, anyio.Lock()
-    seen = stamp(process.config_file)  # before it is read
-    loaded = process.load_config()
-
-    async def follow_config() -> None:
-        """Apply configuration changes when they are made, as a gateway does."""
-        nonlocal seen
-        async with following:
-            current = runtime.host.loaded
-            now = stamp(current.path)
-            if now == seen:
-                return
-            seen = now
-            try:
-                changed = process.load_config()
-                require_file(changed, current)
-                if changed.config != current.config:
-                    await runtime.apply(changed)
-            except OpenClawError as error:
-                reason = redactor.redact(describe(error))
-                process.warn(f"The configuration was not reloaded, the old one stays: {reason}")
-
     async with open_runtime(
-        loaded, process.environ, redactor, short_grace=short_grace, emit=emit
+        process.load_config(),
+        process.environ,
+        process.redactor,
+        emit=emit,
+        warn=process.warn,
+        short_grace=short_grace,
+        load=process.load_config,
     ) as runtime:
-        runtime.before_turn = follow_config
         yield runtime
 
 

@@ -3,28 +3,29 @@
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio.to_thread
 
 from openclaw.agent.redaction import clean_result
+from openclaw.agent.telemetry import Telemetry, open_telemetry
 from openclaw.agent.toolpath.approval import Approvals
-from openclaw.agent.toolpath.audit import AuditLog
-from openclaw.agent.toolpath.dataflow import SessionFlows
+from openclaw.agent.toolpath.audit import AuditLog, CallLog, CallRecord
+from openclaw.agent.toolpath.dataflow import SessionFlow, SessionFlows
 from openclaw.agent.toolpath.hooks import Hooks
 from openclaw.agent.toolpath.search import ToolListLimits, ToolSearch
-from openclaw.agent.toolpath.toolbox import ToolPathDeps, tool_path
+from openclaw.agent.toolpath.toolbox import Toolbox, ToolPathDeps, tool_path
+from openclaw.agent.tools.exec import Shells
 from openclaw.agent.tools.files import preview
 from openclaw.config.edit import append_value, edit_config
 from openclaw.config.json5 import KeyPath, format_path
 from openclaw.config.load import LoadedConfig, parse_config
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
-from openclaw.config.schema import Config
+from openclaw.config.schema import AuditConfig, Config, DataFlowConfig, TelemetryConfig
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import ServerUnavailable
 from openclaw.core.events import Emit, discard
@@ -33,30 +34,20 @@ from openclaw.mcp_client.auth.logins import Logins
 from openclaw.mcp_client.catalog.pin_store import PinStore
 from openclaw.mcp_client.lifecycle.manager import AgentServers, ManagerDeps, McpManager
 from openclaw.mcp_client.sandbox.confinement import Sandbox
-from openclaw.mcp_client.session.connect import ConnectionDeps
+from openclaw.mcp_client.session.connect import ConnectionDeps, ResolveSecrets
+from openclaw.mcp_client.session.request_handlers import AskHost
 from openclaw.mcp_client.transport.child_process import SHORT_GRACE, Grace
 from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
-from openclaw.policy.dataflow.rules import Allowance
-from openclaw.policy.dataflow.rules import FlowRules as FlowRules
+from openclaw.policy.dataflow.rules import Allowance, FlowRules
 from openclaw.policy.decide import Policy, Rules, server_wholly_denied
 from openclaw.runtime.settings import open_secrets, register_known_secrets, workspace_of
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
 
-if TYPE_CHECKING:
-    from openclaw.agent.telemetry import Telemetry
-    from openclaw.agent.toolpath.audit import CallLog, CallRecord
-    from openclaw.agent.toolpath.dataflow import SessionFlow
-    from openclaw.agent.toolpath.toolbox import Toolbox
-    from openclaw.agent.tools.exec import Shells
-    from openclaw.agent.tools.planning import Subagents
-    from openclaw.config.schema import DataFlowConfig
-    from openclaw.mcp_client.session.connect import ResolveSecrets
-    from openclaw.mcp_client.session.request_handlers import AskHost
-
 logger = logging.getLogger(__name__)
 
 _POLICY_LAYERS = ("gateway.tools", "tools", "agents.defaults.tools", "agents.list[].tools")
+_SESSION_LAYER = "the limits of this session"
 
 
 class Shared:
@@ -66,15 +57,15 @@ class Shared:
         self._directory, self._config, self._environ = directory, config, environ
 
     @cached_property
-    def flows(self) -> "SessionFlows":
+    def flows(self) -> SessionFlows:
         return SessionFlows(self.allow_fields)
 
     @cached_property
-    def approvals(self) -> "Approvals":
+    def approvals(self) -> Approvals:
         return Approvals(self._approve)
 
     @cached_property
-    def search(self) -> "ToolSearch":
+    def search(self) -> ToolSearch:
         return ToolSearch(self._directory)
 
     async def _approve(self, agent: str, rule: str) -> str:
@@ -83,12 +74,13 @@ class Shared:
         def place(text: str) -> KeyPath:
             config = parse_config(text, self._environ, source=self._config).config
             ids = [entry.id for entry in config.agents.list]
-            several = len(ids) > 1 and agent in ids
-            return (*(("agents", "list", ids.index(agent)) if several else ()), "tools", "approved")
+            if len(ids) > 1 and agent in ids:
+                return ("agents", "list", ids.index(agent), "tools", "approved")
+            return ("tools", "approved")
 
         return await self._append([rule], place)
 
-    async def allow_fields(self, allowed: "Sequence[Allowance]") -> str:
+    async def allow_fields(self, allowed: Sequence[Allowance]) -> str:
         values = [
             {
                 "tool": one.tool,
@@ -125,21 +117,17 @@ class Host:
     redactor: Redactor
     paths: StatePaths
     clock: Clock
-    telemetry: "Telemetry | None" = None
-    calls: "CallLog | None" = None
-    shared: "Shared | None" = None
-    shells: "Shells | None" = None
-    subagents: "Subagents | None" = None
+    calls: CallLog
+    shared: Shared
+    telemetry: Telemetry | None = None
+    shells: Shells | None = None
 
-    def shares(self) -> Shared:
-        return self.shared or Shared(self.paths.cache / "tools", self.loaded.path, self.environ)
-
-    def flow(self, agent: EffectiveAgent, session: str) -> "SessionFlow | None":
+    def flow(self, agent: EffectiveAgent, session: str) -> SessionFlow | None:
         """Where this session's values came from; None if tracking is off."""
         settings = self.config.dataflow
         if settings.mode == "off" and not settings.modes:
             return None
-        return self.shares().flows.of(session, flow_rules(settings, agent))
+        return self.shared.flows.of(session, flow_rules(settings, agent))
 
     @property
     def config(self) -> Config:
@@ -150,12 +138,19 @@ class Host:
 
 
 def policy_of(agent: EffectiveAgent) -> Policy:
-    names = chain(_POLICY_LAYERS, repeat("the limits of this session"))
-    layers = zip(names, agent.tools, strict=False)
-    return [Rules(name, r.allow, r.deny, r.ask, r.approved) for name, r in layers]
+    return [
+        Rules(
+            _POLICY_LAYERS[index] if index < len(_POLICY_LAYERS) else _SESSION_LAYER,
+            layer.allow,
+            layer.deny,
+            layer.ask,
+            layer.approved,
+        )
+        for index, layer in enumerate(agent.tools)
+    ]
 
 
-def flow_rules(settings: "DataFlowConfig", agent: EffectiveAgent) -> "FlowRules":
+def flow_rules(settings: DataFlowConfig, agent: EffectiveAgent) -> FlowRules:
     return FlowRules(
         mode=settings.mode,
         modes=settings.modes,
@@ -180,25 +175,25 @@ def flow_rules(settings: "DataFlowConfig", agent: EffectiveAgent) -> "FlowRules"
 
 
 @asynccontextmanager
-async def telemetry_of(host: Host, secrets: SecretResolver) -> "AsyncGenerator[Telemetry | None]":
-    settings = host.config.telemetry
+async def telemetry_of(
+    settings: TelemetryConfig, secrets: SecretResolver, clock: Clock
+) -> AsyncGenerator[Telemetry | None]:
     if not settings.enabled:
         yield None
         return
-    from openclaw.agent.telemetry import open_telemetry
-
     named = {name: str(value) for name, value in settings.headers.items()}
     headers = {name: one.reveal() for name, one in (await secrets.resolve_map(named)).items()}
-    async with open_telemetry(settings, headers, host.clock) as telemetry:
+    async with open_telemetry(settings, headers, clock) as telemetry:
         yield telemetry
 
 
 @contextmanager
-def audited(host: Host) -> Generator["CallLog"]:
-    settings = host.config.audit
-    log = AuditLog(host.paths.audit_log, host.redactor, settings)
+def audited(
+    path: Path, redactor: Redactor, settings: AuditConfig, telemetry: Telemetry | None = None
+) -> Generator[CallLog]:
+    log = AuditLog(path, redactor, settings)
     try:
-        yield _Calls(log if settings.enabled else None, host.telemetry)
+        yield _Calls(log if settings.enabled else None, telemetry)
     finally:
         log.close()
 
@@ -208,13 +203,13 @@ class _Calls:
     """The audit log, if it is wanted, and telemetry."""
 
     log: AuditLog | None
-    telemetry: "Telemetry | None"
+    telemetry: Telemetry | None
 
-    async def begin(self, call: "CallRecord") -> None:
+    async def begin(self, call: CallRecord) -> None:
         if self.log is not None:
             await self.log.begin(call)
 
-    def record(self, call: "CallRecord") -> None:
+    def record(self, call: CallRecord) -> None:
         if self.log is not None:
             self.log.record(call)
         if self.telemetry is not None:
@@ -223,10 +218,10 @@ class _Calls:
 
 @dataclass(frozen=True, slots=True)
 class OpenServers:
-    manager: "McpManager"
+    manager: McpManager
     host: Host
 
-    def tools(self, agent: EffectiveAgent) -> "Toolbox":
+    def tools(self, agent: EffectiveAgent) -> Toolbox:
         return tool_path_of(self.host, agent, [self.manager.tools(agent.id)])
 
 
@@ -236,16 +231,18 @@ async def open_servers(
     environ: Mapping[str, str],
     redactor: Redactor,
     agents: Mapping[str, EffectiveAgent],
-) -> "AsyncGenerator[OpenServers]":
-    host = Host(loaded, environ, redactor, StatePaths.of(environ).prepare(), SystemClock())
+) -> AsyncGenerator[OpenServers]:
+    paths = StatePaths.of(environ).prepare()
     register_known_secrets(loaded, environ, redactor)
     secrets = open_secrets(loaded.config, environ, redactor)
-    servers = {agent.id: servers_of(host, agent) for agent in agents.values()}
-    with audited(host) as calls:
+    with audited(paths.audit_log, redactor, loaded.config.audit) as calls:
+        shared = Shared(paths.cache / "tools", loaded.path, environ)
+        host = Host(loaded, environ, redactor, paths, SystemClock(), calls, shared)
+        servers = {agent.id: servers_of(host, agent) for agent in agents.values()}
         async with running_servers(
             host, servers, secrets.resolve_map, discard, on_sampling=_no_model
         ) as manager:
-            yield OpenServers(manager, replace(host, calls=calls))
+            yield OpenServers(manager, host)
 
 
 async def _no_model(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -255,19 +252,19 @@ async def _no_model(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]
         'for tools that need it, use openclaw agent "…"',
         server,
     )
-    raise ServerUnavailable(server, "no model runs here that it could ask")
+    raise ServerUnavailable(server, "sampling is unavailable here")
 
 
 @asynccontextmanager
 async def running_servers(
     host: Host,
-    servers: "Mapping[str, AgentServers]",
-    resolve: "ResolveSecrets",
+    servers: Mapping[str, AgentServers],
+    resolve: ResolveSecrets,
     emit: Emit,
     *,
     short_grace: bool = False,
-    on_sampling: "AskHost | None" = None,
-) -> "AsyncGenerator[McpManager]":
+    on_sampling: AskHost | None = None,
+) -> AsyncGenerator[McpManager]:
     async with AsyncExitStack() as stack:
         reaper = OrphanReaper()
         stack.push_async_callback(reaper.aclose)
@@ -290,15 +287,18 @@ async def running_servers(
             connection,
             pins=PinStore(host.paths.pins),
             clean=partial(clean_result, redactor=host.redactor),
+            traceparent=_no_trace if host.telemetry is None else host.telemetry.traceparent,
         )
-        if host.telemetry is not None:
-            deps = replace(deps, traceparent=host.telemetry.traceparent)
         manager = await stack.enter_async_context(McpManager(servers, deps))
         manager.start()
         yield manager
 
 
-def servers_of(host: Host, agent: EffectiveAgent) -> "AgentServers":
+def _no_trace(session: str, call_id: str) -> None:
+    """The trace of a call, if there is no telemetry."""
+
+
+def servers_of(host: Host, agent: EffectiveAgent) -> AgentServers:
     policy = policy_of(agent)
     return AgentServers(
         servers=agent.servers,
@@ -308,7 +308,7 @@ def servers_of(host: Host, agent: EffectiveAgent) -> "AgentServers":
     )
 
 
-def hooks_of(host: Host, workspace: Path) -> "Hooks | None":
+def hooks_of(host: Host, workspace: Path) -> Hooks | None:
     commands = host.config.hooks.commands
     if not commands:
         return None
@@ -322,9 +322,9 @@ def tool_path_of(
     *,
     session: str | None = None,
     workspace: Path | None = None,
-) -> "Toolbox":
+) -> Toolbox:
     """The tools of these sources that the agent may use; no `session` means a person calls them."""
-    shares = host.shares()
+    shared = host.shared
     place = workspace or host.workspace(agent)
 
     def directory(context: CallContext) -> Path:
@@ -336,8 +336,8 @@ def tool_path_of(
         host.clock,
         host.calls,
         host.paths.results,
-        shares.search,
-        shares.approvals,
+        shared.search,
+        shared.approvals,
         partial(preview, workspace) if workspace is not None else None,
         directory if host.shells is not None else None,
         hooks_of(host, workspace) if workspace is not None else None,

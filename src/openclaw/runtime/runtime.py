@@ -1,9 +1,10 @@
 """Opens and closes everything that the agent needs."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 from openclaw.agent.port import (
     NO_LISTENER,
@@ -15,40 +16,40 @@ from openclaw.agent.port import (
     TurnListener,
 )
 from openclaw.agent.tools.exec import Shells
-from openclaw.agent.tools.planning import Subagents
 from openclaw.cluster.node import ClusterNode
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.load import LoadedConfig
 from openclaw.config.paths import StatePaths
+from openclaw.config.reload import ConfigReload
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.content import InboundMedia, Media, text_of
+from openclaw.core.errors import OpenClawError, describe
 from openclaw.core.events import Emit, Notice, discard
-from openclaw.core.questions import elicit_with
+from openclaw.core.questions import Ask, elicit_with
+from openclaw.core.tools import ToolSpec
 from openclaw.gateway.gateway import GatewayBackend
 from openclaw.mcp_client.auth.logins import Logins
+from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
+from openclaw.mcp_client.lifecycle.manager import McpManager
 from openclaw.mcp_client.sandbox.confinement import Sandbox
 from openclaw.media.stored_files import sweep
 from openclaw.models.provider_check import model_problem
-from openclaw.runtime.generation import ConfigGeneration, embedded_models, only_answers_differ
-from openclaw.runtime.host import (
-    Host,
-    audited,
-    running_servers,
-    telemetry_of,
+from openclaw.runtime.generation import (
+    ConfigGeneration,
+    Generations,
+    LocalBuilder,
+    embedded_models,
+    only_answers_differ,
 )
+from openclaw.runtime.host import Host, Shared, audited, running_servers, telemetry_of
 from openclaw.runtime.settings import agent_settings, open_secrets, register_known_secrets
 from openclaw.secrets.redactor import Redactor
-from openclaw.secrets.refs import Secret
 from openclaw.sessions.open import open_store
+from openclaw.sessions.postgres.pool import Database
+from openclaw.sessions.postgres.store import PostgresStore
+from openclaw.sessions.store import SessionStore
 
-if TYPE_CHECKING:
-    from openclaw.agent.sampling import Sampler
-    from openclaw.config.agent_schema import McpServerConfig
-    from openclaw.core.questions import Ask
-    from openclaw.core.tools import ToolSpec
-    from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
-    from openclaw.mcp_client.lifecycle.manager import McpManager
-    from openclaw.models.build import LocalBuilder
-    from openclaw.sessions.store import SessionStore
+logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
@@ -57,19 +58,33 @@ _NEW_SERVER_SECONDS = 2.0  # the same for a server that never answered, counted 
 
 
 class Runtime:
-    """This process's agents, across configuration changes."""
+    """This process's agents, across configuration changes.
+
+    `load` reads the configuration; with it, changes are applied before the next turn, as a gateway
+    applies them when they are made. `warn` tells the user that one could not be applied.
+    """
+
+    cluster: ClusterNode | None = None
 
     def __init__(
         self,
-        generation: ConfigGeneration,
-        manager: "McpManager",
-        sessions: "SessionStore",
-        local: "LocalBuilder",
+        generations: Generations,
+        manager: McpManager,
+        local: LocalBuilder,
+        load: Callable[[], LoadedConfig] | None = None,
+        warn: Callable[[str], None] = logger.warning,
     ) -> None:
-        self.generation, self.manager, self.sessions = generation, manager, sessions
-        self.cluster: ClusterNode | None = None
-        self.before_turn: Callable[[], Awaitable[None]] | None = None
-        self._local = local
+        self._generations, self.manager = generations, manager
+        self._local, self._warn = local, warn
+        self._config = ConfigReload(self.host.loaded, load, self.apply) if load else None
+
+    @property
+    def generation(self) -> ConfigGeneration:
+        return self._generations.current
+
+    @property
+    def sessions(self) -> SessionStore:
+        return self.generation.store
 
     @property
     def host(self) -> Host:
@@ -94,10 +109,8 @@ class Runtime:
         )
 
     async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
-        if self.before_turn is not None:
-            await self.before_turn()
-        cluster = self.cluster
-        return await (cluster.reply if cluster else self.answer_here)(context, listener)
+        await self._follow_config()
+        return await self.answer_here(context, listener)
 
     async def answer_here(
         self, context: MessageContext, listener: TurnListener = NO_LISTENER
@@ -111,12 +124,10 @@ class Runtime:
             context = await self._expanded(context, listener.ask)
         generation = self.generation  # may have changed while we waited for servers
         async with generation.turn():
-            agent = generation.agent(context.agent_id)
-            with manager.hold(agent.id, scope) as tools:
-                setup = generation.setup(agent, context, tools)
-                return await generation.service(manager).reply(context, setup, listener)
+            answering = await generation.answering()
+            return await answering.reply(context, listener, manager, self.answer_here)
 
-    async def _expanded(self, context: MessageContext, ask: "Ask | None") -> MessageContext:
+    async def _expanded(self, context: MessageContext, ask: Ask | None) -> MessageContext:
         """The message with the text of the prompt that it calls, if it calls one."""
         blocks = await self.manager.expand_prompt(
             context.agent_id,
@@ -130,15 +141,15 @@ class Runtime:
         words, typed = text_of(blocks), context.text
         return replace(context, text=words, typed=typed, media=(*context.media, *media))
 
-    async def tools(self, agent_id: str, session: str | None = None) -> "Sequence[ToolSpec]":
+    async def tools(self, agent_id: str, session: str | None = None) -> Sequence[ToolSpec]:
         await self.refresh(agent_id, session, wait=True)
         return self.visible_tools(agent_id, session)
 
-    def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
+    def prompts(self, agent_id: str, session: str | None = None) -> Sequence[PromptInfo]:
         return self.manager.prompts(agent_id, session)
 
     async def complete(
-        self, agent_id: str, begun: "PartialArgument", session: str | None = None
+        self, agent_id: str, begun: PartialArgument, session: str | None = None
     ) -> Sequence[str]:
         return await self.manager.complete(agent_id, begun, session)
 
@@ -162,11 +173,11 @@ class Runtime:
         providers = host.config.models.providers
         return await model_problem(ref, providers, secrets, host.environ, host.paths.models)
 
-    async def store(self) -> "SessionStore":
+    async def store(self) -> SessionStore:
         return self.sessions
 
     async def add_servers(
-        self, session: str, agent_id: str, servers: "Mapping[str, McpServerConfig]"
+        self, session: str, agent_id: str, servers: Mapping[str, McpServerConfig]
     ) -> None:
         for name, config in servers.items():
             self.manager.add(name, config, session=session, agent=agent_id)
@@ -177,9 +188,23 @@ class Runtime:
     async def forward(self, agent_id: str | None, request: Json, notify: Notify) -> Json | None:
         return None
 
-    def visible_tools(self, agent_id: str, session: str | None = None) -> "Sequence[ToolSpec]":
+    def visible_tools(self, agent_id: str, session: str | None = None) -> Sequence[ToolSpec]:
         agent, mcp = self.generation.agent(agent_id), self.manager.tools(agent_id, session)
-        return sorted(self.generation.tool_path(agent, mcp).specs(), key=lambda spec: spec.name)
+        toolbox = self.generation.tool_path(agent, mcp, self.answer_here)
+        return sorted(toolbox.specs(), key=lambda spec: spec.name)
+
+    async def _follow_config(self) -> None:
+        """Apply a change of the configuration file."""
+        if self._config is None:
+            return
+        try:
+            report = await self._config.reload_if_due()
+        except OpenClawError as error:
+            reason = self.host.redactor.redact(describe(error))
+            self._warn(f"The configuration was not reloaded, the old one stays: {reason}")
+            return
+        if report is not None and report.changed and report.waiting:
+            self._warn(f"Restart to apply the change of {', '.join(report.waiting)}.")
 
     async def apply(self, loaded: LoadedConfig) -> None:
         """Apply a new configuration; if it is invalid, raises and changes nothing.
@@ -196,9 +221,9 @@ class Runtime:
         host = replace(self.host, loaded=loaded)
         secrets = open_secrets(loaded.config, host.environ, host.redactor)
         generation = ConfigGeneration(host, self.sessions, self._local, secrets)
-        generation.prepare()
+        generation.prepare(self.answer_here)
         servers = generation.servers()
-        before, self.generation = self.generation, generation
+        before, self._generations.current = self.generation, generation
         self._forget_revoked()
         self.manager.apply(servers)
         await before.retire()
@@ -208,17 +233,103 @@ class Runtime:
             one.id: [rule for layer in one.tools for rule in layer.approved]
             for one in self.generation.agents.values()
         }
-        self.host.shares().approvals.hold_to(approved)
-
-    async def resolve_map(self, values: Mapping[str, str]) -> dict[str, Secret]:
-        return await self.generation.secrets.resolve_map(values)
+        self.host.shared.approvals.retain_only(approved)
 
     def logins(self) -> "Logins":
         return Logins(
             directory=self.host.paths.tokens,
             register=self.host.redactor.register,
-            resolve_secrets=self.resolve_map,
+            resolve_secrets=self._generations.resolve_map,
         )
+
+
+class ClusteredRuntime(Runtime):
+    """The same for sessions in PostgreSQL: any gateway of the cluster may run their turns."""
+
+    def __init__(
+        self,
+        generations: Generations,
+        manager: McpManager,
+        local: LocalBuilder,
+        database: Database,
+        url: str,
+    ) -> None:
+        super().__init__(generations, manager, local)
+        self.node = self.cluster = ClusterNode(
+            database,
+            self.host.config.gateway.cluster,
+            url=url,
+            agent=self,
+            answer=self.answer_here,
+            agents=lambda: tuple(self.generation.agents),
+            servers=manager,
+            clock=self.host.clock,
+            load=self._load_models,
+        )
+
+    async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
+        return await self.node.reply(context, listener)
+
+    def _load_models(self) -> None:
+        from openclaw.runtime.answering import load_models
+
+        load_models(self.host.config.models.providers.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a runtime is made of."""
+
+    generations: Generations
+    manager: McpManager
+    local: LocalBuilder
+
+
+@asynccontextmanager
+async def _open_parts(
+    loaded: LoadedConfig,
+    environ: Mapping[str, str],
+    redactor: Redactor,
+    clock: Clock,
+    emit: Emit,
+    *,
+    short_grace: bool = False,
+) -> AsyncGenerator[_Parts]:
+    """Build and start everything in order; at the end, stop it in the reverse order."""
+    config, paths = loaded.config, StatePaths.of(environ).prepare()
+    register_known_secrets(loaded, environ, redactor)
+    sweep(paths.temp)
+    async with AsyncExitStack() as stack:
+        local = await stack.enter_async_context(embedded_models(paths.models, environ, emit))
+        secrets = open_secrets(config, environ, redactor)
+        store = await stack.enter_async_context(
+            open_store(
+                config.sessions.store,
+                paths,
+                clock,
+                lease_seconds=config.sessions.lane_lease_ms / 1000,
+                resolve=secrets.resolve_text,
+            )
+        )
+        telemetry = await stack.enter_async_context(telemetry_of(config.telemetry, secrets, clock))
+        confine = Sandbox(environ, paths.root).confine
+        shells = await stack.enter_async_context(Shells(environ, confine, [paths.skills]).running())
+        calls = stack.enter_context(audited(paths.audit_log, redactor, config.audit, telemetry))
+        shared = Shared(paths.cache / "tools", loaded.path, environ)
+        host = Host(loaded, environ, redactor, paths, clock, calls, shared, telemetry, shells)
+        generations = Generations(ConfigGeneration(host, store, local, secrets))
+        manager = await stack.enter_async_context(
+            running_servers(
+                host,
+                generations.current.servers(),
+                generations.resolve_map,
+                emit,
+                short_grace=short_grace,
+                on_sampling=generations.sample,
+            )
+        )
+        stack.push_async_callback(generations.retire)
+        yield _Parts(generations, manager, local)
 
 
 @asynccontextmanager
@@ -229,106 +340,50 @@ async def open_runtime(
     *,
     clock: Clock | None = None,
     emit: Emit = discard,
+    warn: Callable[[str], None] = logger.warning,
     short_grace: bool = False,
+    load: Callable[[], LoadedConfig] | None = None,
 ) -> AsyncGenerator[Runtime]:
-    """Build and start everything; at the end, stop it in the reverse order.
+    """This process's agents.
 
     `emit` gets events outside of turns, such as an MCP server changing its state.
     `short_grace` is for a process that must end within a second: servers get less time to stop.
     MCP servers may always ask the person and the model, since what they list can depend on that;
     without anybody to ask (`TurnListener.ask`) their questions are declined.
     """
-    paths = StatePaths.of(environ).prepare()
-    host = Host(loaded, environ, redactor, paths, clock or SystemClock())
-    host = replace(host, shared=host.shares())
-    register_known_secrets(loaded, environ, redactor)
-    sweep(paths.temp)
-    async with AsyncExitStack() as stack:
-        local = await stack.enter_async_context(embedded_models(paths.models, environ, emit))
-        secrets = open_secrets(loaded.config, environ, redactor)
-        store = await stack.enter_async_context(
-            open_store(
-                loaded.config.sessions.store,
-                paths,
-                host.clock,
-                lease_seconds=loaded.config.sessions.lane_lease_ms / 1000,
-                resolve=secrets.resolve_text,
-            )
-        )
-        telemetry = await stack.enter_async_context(telemetry_of(host, secrets))
-        confine = Sandbox(environ, paths.root).confine
-        shells = await stack.enter_async_context(Shells(environ, confine, [paths.skills]).running())
-        subagents = Subagents()
-        host = replace(host, telemetry=telemetry, shells=shells, subagents=subagents)
-        host = replace(host, calls=stack.enter_context(audited(host)))
-        generation = ConfigGeneration(host, store, local, secrets)
-        sampler: Sampler | None = None
-
-        async def sample(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-            from openclaw.agent.sampling import Sampler
-
-            nonlocal sampler
-            sampler = sampler or Sampler(
-                lambda: runtime.generation.default_stack(),
-                lambda name: runtime.generation.sampling_rules(name),
-                lambda: runtime.generation.account(),
-            )
-            return await sampler(server, params)
-
-        manager = await stack.enter_async_context(
-            running_servers(
-                host,
-                generation.servers(),
-                lambda values: runtime.resolve_map(values),
-                emit,
-                short_grace=short_grace,
-                on_sampling=sample,
-            )
-        )
-        runtime = Runtime(generation, manager, store, local)
-        subagents.answer = runtime.answer_here
-        stack.push_async_callback(lambda: runtime.generation.retire())
-        yield runtime
+    async with _open_parts(
+        loaded, environ, redactor, clock or SystemClock(), emit, short_grace=short_grace
+    ) as parts:
+        yield Runtime(parts.generations, parts.manager, parts.local, load, warn)
 
 
 @asynccontextmanager
 async def open_gateway_runtime(
-    loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor, **options: Any
+    loaded: LoadedConfig,
+    environ: Mapping[str, str],
+    redactor: Redactor,
+    *,
+    emit: Emit = discard,
+    url: str = "",
 ) -> AsyncGenerator[Runtime]:
     """The same for a gateway: if sessions are in PostgreSQL, any gateway may run their turns."""
-    async with open_runtime(loaded, environ, redactor, **options) as runtime:
-        database = getattr(runtime.sessions, "database", None)
-        if database is None:
-            yield runtime
+    async with _open_parts(loaded, environ, redactor, SystemClock(), emit) as parts:
+        store = parts.generations.current.store
+        if not isinstance(store, PostgresStore):
+            yield Runtime(parts.generations, parts.manager, parts.local)
             return
-
-        def load_models() -> None:
-            from openclaw.agent import loop  # pyright: ignore[reportUnusedImport]  # noqa: F401
-            from openclaw.models.build import preload
-
-            preload(runtime.host.config.models.providers.values())
-
-        gateway = loaded.config.gateway
-        node = ClusterNode(
-            database,
-            gateway.cluster,
-            agent=runtime,
-            answer=runtime.answer_here,
-            agents=lambda: tuple(runtime.generation.agents),
-            servers=runtime.manager,
-            clock=runtime.host.clock,
-            load=load_models,
+        runtime = ClusteredRuntime(
+            parts.generations, parts.manager, parts.local, store.database, url
         )
-        async with node.joined(gateway.shutdown_grace_ms / 1000):
-            runtime.cluster = node
+        async with runtime.node.joined(loaded.config.gateway.shutdown_grace_ms / 1000):
             yield runtime
 
 
 @asynccontextmanager
 async def open_backend(
-    loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor, emit: Emit
-) -> "AsyncGenerator[GatewayBackend]":
-    async with open_gateway_runtime(loaded, environ, redactor, emit=emit) as runtime:
+    loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor, emit: Emit, url: str
+) -> AsyncGenerator[GatewayBackend]:
+    async with open_gateway_runtime(loaded, environ, redactor, emit=emit, url=url) as runtime:
         yield GatewayBackend(
             agent=runtime,
             agents=lambda: runtime.generation.agents,
@@ -338,6 +393,6 @@ async def open_backend(
             redactor=redactor,
             cluster=runtime.cluster,
             apply=runtime.apply,
-            approvals=lambda: runtime.host.shares().approvals,
+            approvals=lambda: runtime.host.shared.approvals,
             logins=runtime.logins,
         )

@@ -9,6 +9,7 @@ import pytest
 
 from openclaw.agent.port import Reply
 from openclaw.config.load import stamp
+from openclaw.config.reload import waiting_changes
 from openclaw.config.schema import (
     Config,
     GatewayConfig,
@@ -18,7 +19,6 @@ from openclaw.config.schema import (
     SessionsConfig,
     TelemetryConfig,
 )
-from openclaw.config.show import waiting_changes
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import Busy, Cancelled, OperatorFacing
 from openclaw.core.events import BlockReply, TextDelta
@@ -234,7 +234,7 @@ async def test_without_a_service_manager_nothing_is_said() -> None:
 
 def test_a_change_is_seen_and_what_needs_a_restart_is_named(tmp_path: Path) -> None:
     path = tmp_path / "openclaw.json"
-    assert stamp(path) is None
+    assert not stamp(path)
     path.write_text("{}")
     before = stamp(path)
     path.write_text("{ }")

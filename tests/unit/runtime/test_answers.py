@@ -13,7 +13,7 @@ async def test_an_always_updates_the_running_rules_and_the_file(tmp_path: Path) 
     path.write_text(json.dumps({"tools": {"ask": ["write"]}}))
     environ = {"OPENCLAW_STATE_DIR": str(tmp_path), "HOME": str(tmp_path)}
     async with open_runtime(load_config(path, environ), environ, Redactor()) as runtime:
-        before, shares = runtime.generation, runtime.host.shares()
+        before, shares = runtime.generation, runtime.host.shared
         assert shares.approvals.write is not None
         await shares.approvals.write("main", "write")
         await runtime.apply(load_config(path, environ))

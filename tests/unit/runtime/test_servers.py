@@ -2,15 +2,11 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 from openclaw.agent.toolpath.audit import CallRecord
 from openclaw.config.load import load_config
-from openclaw.config.paths import StatePaths
-from openclaw.config.schema import Config
+from openclaw.config.schema import AuditConfig
 from openclaw.config.secret_store import SecretStore
-from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
 from openclaw.runtime.host import audited
 from openclaw.runtime.settings import register_known_secrets
@@ -25,15 +21,7 @@ def test_a_stored_secret_is_known_before_anything_refers_to_it(tmp_path: Path) -
     assert redactor.redact("it is correct-horse-battery") == "it is [REDACTED]"
 
 
-def _host(root: Path) -> Any:
-    return SimpleNamespace(
-        config=Config.model_validate({"audit": {"enabled": True, "bodies": True}}),
-        paths=StatePaths(root),
-        redactor=Redactor(),
-        clock=SystemClock(),
-        telemetry=None,
-    )
-
+_SETTINGS = AuditConfig(enabled=True, bodies=True)
 
 _CALL = CallRecord(
     at_ms=0,
@@ -50,10 +38,10 @@ _CALL = CallRecord(
 
 
 def test_a_call_with_half_a_character_or_a_huge_number_is_written_down(tmp_path: Path) -> None:
-    host = _host(tmp_path)
-    with audited(host) as calls:
+    path = tmp_path / "audit.jsonl"
+    with audited(path, Redactor(), _SETTINGS) as calls:
         calls.record(_CALL)
-    line = json.loads(host.paths.audit_log.read_text())
+    line = json.loads(path.read_text())
     assert json.loads(line["arguments"]) == {"zone": "caf\udce9", "n": 2**80}
     assert (line["session"], line["result"]) == ("s\udce9", "half \ud800")
 
@@ -68,7 +56,7 @@ def _descriptors(path: Path) -> list[int]:
 
 
 def test_the_audit_log_does_not_stay_open(tmp_path: Path) -> None:
-    host = _host(tmp_path)
-    with audited(host) as calls:
+    path = tmp_path / "audit.jsonl"
+    with audited(path, Redactor(), _SETTINGS) as calls:
         calls.record(_CALL)
-    assert _descriptors(host.paths.audit_log) == []
+    assert _descriptors(path) == []

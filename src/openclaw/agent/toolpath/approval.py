@@ -76,7 +76,7 @@ class Approvals:
         one = self._sessions[agent, session]
         one.rules = {approved for approved in one.rules if approved[0] != rule}
 
-    def hold_to(self, approved: Mapping[str, Sequence[str]]) -> None:
+    def retain_only(self, approved: Mapping[str, Sequence[str]]) -> None:
         """Forget "always" answers that are no longer among these agents' rules."""
         for agent, rules in self.always.items():
             known = approved.get(agent, ())

@@ -1,7 +1,6 @@
 """How the agent organises its work: `update_plan`, `cron` and `delegate`."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -82,11 +81,7 @@ MOST_TASKS = 8
 WITHOUT = (NAME, "cron", "remember", "update_plan")  # only for the agent that talks to the person
 
 
-@dataclass(slots=True)
-class Subagents:
-    """How a task gets its answer; set once everything is built."""
-
-    answer: Callable[[MessageContext, TurnListener], Awaitable[Reply]] | None = None
+AnswerTurn = Callable[[MessageContext, TurnListener], Awaitable[Reply]]
 
 
 _DELEGATE = spec(
@@ -101,7 +96,9 @@ _DELEGATE = spec(
 )
 
 
-def delegate_tool(subagents: Subagents, workspace: Path, settings: SubagentsConfig) -> FunctionTool:
+def delegate_tool(
+    answer_turn: AnswerTurn, workspace: Path, settings: SubagentsConfig
+) -> FunctionTool:
     allowed = settings.allow_agents
 
     async def run(arguments: Arguments, context: CallContext) -> ToolResult:
@@ -126,7 +123,6 @@ def delegate_tool(subagents: Subagents, workspace: Path, settings: SubagentsConf
         return quoted(text, "Subagent", "answers")
 
     async def _answer(number: int, task: str, agent: str, context: CallContext) -> str:
-        assert subagents.answer is not None
         key = f"{context.session}/{context.call_id}-{number}"
 
         def progress(event: Event) -> None:
@@ -146,7 +142,7 @@ def delegate_tool(subagents: Subagents, workspace: Path, settings: SubagentsConf
         )
         listener = TurnListener(on_event=progress, ask=context.ask, attended=False)
         try:
-            reply = await subagents.answer(message, listener)
+            reply = await answer_turn(message, listener)
         except OpenClawError as error:
             return f"(It failed: {describe(error)} Its conversation is '{key}'.)"
         ending = "" if reply.outcome == "ok" else f"\n\n(It ended early: {reply.outcome}.)"

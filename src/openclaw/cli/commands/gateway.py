@@ -101,8 +101,8 @@ async def _serve(
     from openclaw.gateway.page.routes import login_link
     from openclaw.runtime.runtime import open_backend
 
-    def opened(emit: "Emit") -> "AbstractAsyncContextManager[GatewayBackend]":
-        return open_backend(loaded, env.environ, env.redactor, emit)
+    def opened(emit: "Emit", url: str) -> "AbstractAsyncContextManager[GatewayBackend]":
+        return open_backend(loaded, env.environ, env.redactor, emit, url)
 
     def ready(gateway: "Gateway") -> None:
         gc.freeze()

@@ -315,7 +315,7 @@ async def undo(gateway: Gateway, target: str, agent: str | None = None) -> Respo
 async def reload(gateway: Gateway) -> Json:
     """Read the configuration again."""
     report = await gateway.reload()
-    return {"changed": report.changed, "waiting": list(report.waiting)}
+    return {"changed": bool(report.changed), "waiting": list(report.waiting)}
 
 
 @operation("GET /api/events", ALL, str, stream=True)
