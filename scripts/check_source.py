@@ -20,8 +20,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "openclaw"
 
-MOST_DEFERRED = 148
-MOST_TYPING_ONLY = 173
+MOST_DEFERRED = 138
+MOST_TYPING_ONLY = 144
 
 BANNED = {"meta_path", "path_hooks", "_getframe", "marshal", "setswitchinterval"}
 
