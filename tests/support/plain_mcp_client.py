@@ -166,10 +166,16 @@ class PipeTransport:
     lines: LineReader
     wire_out: int
     arrived: Callable[[Any], Any] | None = None
+    writing: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def post(self, message: Any, headers: dict[str, str]) -> None:
         data = message if isinstance(message, bytes) else json.dumps(message).encode()
-        await anyio.to_thread.run_sync(os.write, self.wire_out, data + b"\n")
+        async with self.writing:  # in the order in which they are sent
+            await anyio.to_thread.run_sync(os.write, self.wire_out, data + b"\n")
+
+    async def close(self) -> None:
+        async with self.writing:
+            os.close(self.wire_out)
 
     async def read(self) -> None:
         while (line := await self.lines.next()) is not None:
@@ -195,7 +201,7 @@ async def over_stdio(revision: Revision, **options: Any) -> AsyncGenerator[Plain
         tasks.start_soon(transport.read, name="client")
         await client.begin()
         yield client
-        os.close(client_out)
+        await transport.close()
         tasks.cancel_scope.cancel()
         lines.close()  # the loop may not watch a number that is used again
         transport.lines.close()

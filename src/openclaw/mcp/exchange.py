@@ -37,6 +37,7 @@ Compatibility")."""
 
 MAX_RESUMPTIONS = 5  # in a row in which no event came
 FIRST_PAUSE, LAST_PAUSE = 1.0, 30.0
+SHORTEST_PAUSE = 0.1  # also if the server wants none
 
 
 class Body(Enum):
@@ -143,7 +144,9 @@ class Resumption:
 
     def next_pause(self) -> float:
         """The seconds to wait before the stream is opened again from wherever it is."""
-        wanted = FIRST_PAUSE if self.retry_ms is None else self.retry_ms / 1000
+        wanted = FIRST_PAUSE
+        if self.retry_ms is not None:
+            wanted = max(self.retry_ms / 1000, SHORTEST_PAUSE)
         pause = min(wanted * 2**self._failures, max(LAST_PAUSE, wanted))
         self._failures += 1
         return min(pause, 10 * LAST_PAUSE)

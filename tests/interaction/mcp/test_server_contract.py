@@ -56,6 +56,15 @@ def having(feature: Callable[[Revision], Any]) -> pytest.MarkDecorator:
 
 
 every_revision = having(lambda revision: True)
+every_connection = pytest.mark.parametrize(
+    ("revision", "transport"),
+    [
+        pytest.param(revision, transport, id=f"{revision.name}-{transport}")
+        for revision in REVISIONS.values()
+        for transport in TRANSPORTS
+        if not (revision.stateless and transport == "http")  # there, each request is one of its own
+    ],
+)
 with_handshake = having(lambda revision: not revision.stateless)
 stateless = having(lambda revision: revision.stateless)
 
@@ -213,12 +222,10 @@ async def test_calls_are_carried_out_side_by_side(client: PlainClient) -> None:
     assert await client.result_of(slow["id"])
 
 
-@every_revision
+@every_connection
 async def test_an_id_that_is_still_in_use_is_refused(
     client: PlainClient, transport: str, revision: Revision
 ) -> None:
-    if transport == "http" and revision.stateless:
-        pytest.skip("each request is a connection of its own")
     meta: Json = {names.META_CAPABILITIES: {}} if revision.stateless else {}
     slow = client.message(
         names.TOOLS_CALL, {"name": "slow_compute", "arguments": {"seconds": 600}}, meta
@@ -526,12 +533,9 @@ async def test_a_revision_that_is_not_known_is_refused_with_those_that_are(
 
 
 @with_handshake
-async def test_requests_of_both_kinds_are_served_on_one_pipe(
-    client: PlainClient, transport: str
-) -> None:
+@pytest.mark.parametrize("transport", ["stdio"])
+async def test_requests_of_both_kinds_are_served_on_one_pipe(client: PlainClient) -> None:
     """A client whose probe took too long sends `initialize` behind it: both are answered."""
-    if transport == "http":
-        pytest.skip("over HTTP each request says what it is in its headers")
     meta: Json = {names.META_VERSION: "2026-07-28", names.META_CAPABILITIES: {}}
     assert (await client.request(names.DISCOVER, meta))["supportedVersions"] == ["2026-07-28"]
     assert (await client.request(names.TOOLS_LIST, meta))["resultType"] == "complete"

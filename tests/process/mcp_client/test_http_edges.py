@@ -15,6 +15,7 @@ from tests.support.loop_time import pass_time, pass_time_after
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult, RemoteError, TooLarge
 from openclaw.mcp_client.lifecycle.server_state import ServerState
+from openclaw.mcp_client.session.http import MAX_UNDELIVERED
 from openclaw.mcp_client.session.http_sse import endpoint_of
 
 Handler = Callable[[str, dict[str, Any], anyio.abc.SocketStream], Awaitable[None]]
@@ -111,6 +112,7 @@ async def test_an_error_status_is_that_calls_error(bench: Bench):
     ("events", "words"),
     [
         (b"event: endpoint\ndata: http://evil.example/post\n\n", "on another origin"),
+        (b"event: endpoint\ndata: http://[::1\n\n", "is not an address"),
         (b": nothing\n\n", "before the server said where to post"),
     ],
 )
@@ -311,6 +313,91 @@ async def test_a_stream_that_breaks_off_is_resumed_where_it_was_and_the_call_is_
         result = await server.call_tool("x", {})
         assert result["content"][0]["text"] == "here"
     assert (len(calls), len(resumed)) == (1, 1)
+
+
+async def test_a_stream_is_asked_for_again_if_the_connection_breaks_off_meanwhile(bench: Bench):
+    calls: list[dict[str, Any]] = []
+    resumed: list[str] = []
+
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if method == "GET" and not calls:
+            await respond(stream, 405)
+        elif method == "GET":
+            resumed.append("asked")
+            if len(resumed) == 1:
+                await stream.aclose()
+            else:
+                await events(stream, message_bytes(calls[0]["id"]))
+        elif message.get("method") == "tools/call":
+            calls.append(message)
+            await respond(stream, 200, b"id: e1\nretry: 10\ndata:\n\n", "text/event-stream")
+        else:
+            await greet(stream, message)
+
+    async with (
+        serving(handle) as url,
+        bench.run(bench.to({"url": url, "transport": "http"})) as server,
+    ):
+        result = await server.call_tool("x", {})
+        assert result["content"][0]["text"] == "here"
+    assert (len(calls), len(resumed)) == (1, 2)
+
+
+async def test_ids_of_events_and_sessions_may_have_any_characters(bench: Bench):
+    calls: list[dict[str, Any]] = []
+
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if method == "GET" and not calls:
+            await respond(stream, 405)
+        elif method == "GET":
+            await events(stream, message_bytes(calls[0]["id"]))
+        elif message.get("method") == "tools/call":
+            calls.append(message)
+            body = "id: \u00e9v\u00e9nement \U0001f980\nretry: 10\ndata:\n\n".encode()
+            await respond(stream, 200, body, "text/event-stream")
+        elif message.get("method") == "initialize":
+            body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": GREETING}).encode()
+            head = f"Content-Length: {len(body)}\r\nMcp-Session-Id: s\u00e9ance\r\n\r\n"
+            await stream.send(f"HTTP/1.1 200 X\r\n{head}".encode() + body)
+        else:
+            await greet(stream, message)
+
+    async with (
+        serving(handle) as url,
+        bench.run(bench.to({"url": url, "transport": "http"})) as server,
+    ):
+        result = await server.call_tool("x", {})
+        assert result["content"][0]["text"] == "here"
+
+
+async def test_a_server_that_asks_faster_than_it_reads_gets_a_bounded_number_of_answers(
+    bench: Bench,
+):
+    """10,000 pings before the answer; the server takes our answers only after its own."""
+    pongs: list[Any] = []
+    release = anyio.Event()
+    ping = b'event: message\ndata: {"jsonrpc":"2.0","id":%d,"method":"ping"}\n\n'
+    flood = b"".join(ping % id for id in range(10_000))
+
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if "result" in message:
+            pongs.append(message["id"])
+            await release.wait()
+            await respond(stream, 202)
+        elif not await greet(stream, message):
+            last = b"event: message\ndata: " + message_bytes(message["id"]) + b"\n\n"
+            body = last if release.is_set() else flood + last
+            await respond(stream, 200, body, "text/event-stream")
+
+    async with (
+        serving(handle) as url,
+        bench.run(bench.to({"url": url, "transport": "http"})) as server,
+    ):
+        await server.call_tool("flood", {})
+        release.set()
+        await server.call_tool("after all that waits", {})
+        assert server.snapshot.state is ServerState.READY
+    assert 0 < len(pongs) <= MAX_UNDELIVERED
 
 
 async def test_a_busy_server_says_when_to_try_again(bench: Bench):

@@ -6,6 +6,7 @@ import pytest
 
 from openclaw.mcp.exchange import (
     MAX_RESUMPTIONS,
+    SHORTEST_PAUSE,
     Body,
     Meaning,
     Resumption,
@@ -110,3 +111,10 @@ def test_a_stream_is_resumed_after_what_the_server_asked_for_and_not_for_ever() 
     assert pauses[-1] is None
     resumption.received(None, None)
     assert resumption.pause() == 0.2
+
+
+def test_a_server_that_wants_no_pause_does_not_keep_us_busy() -> None:
+    resumption = Resumption()
+    for _ in range(3):
+        resumption.received("e1", 0)
+        assert resumption.pause() == SHORTEST_PAUSE

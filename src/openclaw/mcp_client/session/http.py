@@ -1,6 +1,7 @@
 """Remote servers over Streamable HTTP: each request is a POST, whose answer may be a stream."""
 
 import logging
+from abc import ABC, abstractmethod
 from asyncio import Future
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -22,6 +23,8 @@ from openclaw.mcp_client.session.caller import Caller
 logger = logging.getLogger(__name__)
 
 END_SESSION_WITHIN = 2.0  # seconds for telling a server that its session is over
+DELIVER_WITHIN = 60.0  # seconds for a message that nobody waits for
+MAX_UNDELIVERED = 256  # such messages at the same time; a server may ask faster than it reads
 _MAX_REDIRECTS = 5
 _MAX_ERROR = 64 * 1024  # bytes of a refusal that are read
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
@@ -85,9 +88,9 @@ class HttpClient:
         self, method: str, url: str, headers: Mapping[str, str], content: bytes | None
     ) -> httpx2.Response:
         own = {} if self.session is None else {http.SESSION_HEADER: self.session}
-        request = self._client.build_request(
-            method, url, headers={**headers, **own}, content=content
-        )
+        # A server's ids of sessions and events may have any characters: they go back as UTF-8.
+        encoded = {name.encode(): value.encode() for name, value in {**headers, **own}.items()}
+        request = self._client.build_request(method, url, headers=encoded, content=content)
         for _ in range(_MAX_REDIRECTS):
             response = await self._client.send(request, stream=True, follow_redirects=False)
             following = response.next_request
@@ -180,11 +183,46 @@ def lose_if_alone(caller: Caller, problem: errors.Unavailable) -> None:
         caller.end(problem.reason)
 
 
-class HttpTransport:
+class RemoteTransport(ABC):
+    """What both transports of remote servers have in common: messages that nobody waits for."""
+
     def __init__(self, client: HttpClient, caller: Caller, group: anyio.abc.TaskGroup) -> None:
         self._client, self._caller, self._group = client, caller, group
+        self._undelivered = 0
         caller.transport = self
 
+    @abstractmethod
+    async def send(self, request: Request, call: Call, answer: "Future[JsonObject]") -> None: ...
+
+    @abstractmethod
+    async def _post(self, message: Message) -> None:
+        """Raises `CallFailed` or `NeedsLogin` if it was not accepted."""
+
+    def post(self, message: Message) -> None:
+        if self._undelivered < MAX_UNDELIVERED:
+            self._undelivered += 1
+            self._group.start_soon(self._deliver_counted, message, name="message")
+
+    async def _deliver_counted(self, message: Message) -> None:
+        try:
+            await self.deliver(message)
+        finally:
+            self._undelivered -= 1
+
+    async def deliver(self, message: Message) -> None:
+        """Send one message; a failure affects nothing else."""
+        with anyio.move_on_after(DELIVER_WITHIN):
+            try:
+                await self._post(message)
+            except (errors.CallFailed, errors.NeedsLogin) as problem:
+                logger.debug("a message was not delivered: %s", problem)
+
+    def _message_headers(self) -> dict[str, str]:
+        own = self._caller.connection.session_headers()
+        return {"Accept": http.ACCEPT_BOTH, "Content-Type": http.JSON, **own}
+
+
+class HttpTransport(RemoteTransport):
     async def send(self, request: Request, call: Call, answer: "Future[JsonObject]") -> None:
         connection = self._caller.connection
         headers = {"Accept": http.ACCEPT_BOTH, **connection.headers(request)}
@@ -258,16 +296,18 @@ class HttpTransport:
         if pause is None:
             raise errors.Interrupted("the stream ended before the answer came")
         await anyio.sleep(pause)
+        status = 500
         try:
             async with self._get(resumption) as response:
                 if exchange.body_of(response.status_code, response.headers) is Body.EVENTS:
                     await self._take_events(request, response, resumption, answer)
-                elif response.status_code < 500:
-                    raise errors.Interrupted(
-                        f"the stream broke off, and cannot be resumed ({response.status_code})"
-                    )
-        except errors.Unavailable as problem:
+                else:
+                    status = response.status_code
+        except (errors.Unavailable, errors.Interrupted) as problem:
             logger.debug("a stream cannot be resumed yet: %s", problem)
+        if status < 500:
+            reason = f"the stream broke off, and cannot be resumed ({status})"
+            raise errors.Interrupted(reason)
 
     def _get(self, resumption: Resumption) -> AbstractAsyncContextManager[httpx2.Response]:
         connection = self._caller.connection
@@ -280,20 +320,11 @@ class HttpTransport:
 
     # ---- what nobody waits for
 
-    def post(self, message: Message) -> None:
-        self._group.start_soon(self.deliver, message, name="message")
-
-    async def deliver(self, message: Message) -> None:
-        """Send one message; a failure affects nothing else."""
-        headers = {"Accept": http.ACCEPT_BOTH, "Content-Type": http.JSON}
-        headers |= self._caller.connection.session_headers()
-        content = jsonrpc.encode(message)
-        try:
-            async with self._client.stream("POST", self._client.url, headers, content) as response:
-                if response.is_error:
-                    logger.debug("the server answered %s to a message", response.status_code)
-        except (errors.CallFailed, errors.NeedsLogin) as problem:
-            logger.debug("a message was not delivered: %s", problem)
+    async def _post(self, message: Message) -> None:
+        headers, content = self._message_headers(), jsonrpc.encode(message)
+        async with self._client.stream("POST", self._client.url, headers, content) as response:
+            if response.is_error:
+                logger.debug("the server answered %s to a message", response.status_code)
 
     async def listen(self) -> None:
         """Hold open the stream of what the server sends by itself, if it has one."""

@@ -1,6 +1,5 @@
 """Remote servers over the older HTTP+SSE: one stream of events, and a second address to post to."""
 
-import logging
 from asyncio import Future
 
 import anyio
@@ -12,17 +11,11 @@ from openclaw.mcp.client import Call
 from openclaw.mcp.exchange import Body, Resumption
 from openclaw.mcp.jsonrpc import JsonObject, Message, Request
 from openclaw.mcp_client import errors
-from openclaw.mcp_client.session.caller import Caller
-from openclaw.mcp_client.session.http import HttpClient, decode, lose_if_alone, refuse
-
-logger = logging.getLogger(__name__)
+from openclaw.mcp_client.session.http import RemoteTransport, decode, lose_if_alone, refuse
 
 
-class SseTransport:
-    def __init__(self, client: HttpClient, caller: Caller, group: anyio.abc.TaskGroup) -> None:
-        self._client, self._caller, self._group = client, caller, group
-        self._endpoint = ""
-        caller.transport = self
+class SseTransport(RemoteTransport):
+    _endpoint = ""
 
     async def open(self, seconds: float) -> None:
         """Open the stream and wait for the endpoint; raises `ConnectionFailed`."""
@@ -71,30 +64,19 @@ class SseTransport:
             raise
 
     async def _post(self, message: Message) -> None:
-        headers = {
-            "Accept": http.ACCEPT_BOTH,
-            "Content-Type": http.JSON,
-            **self._caller.connection.session_headers(),
-        }
-        content = jsonrpc.encode(message)
+        headers, content = self._message_headers(), jsonrpc.encode(message)
         async with self._client.stream("POST", self._endpoint, headers, content) as response:
             if response.is_error:
                 raise refuse(self._caller, self._client, await self._client.failure(response))
-
-    def post(self, message: Message) -> None:
-        self._group.start_soon(self.deliver, message, name="message")
-
-    async def deliver(self, message: Message) -> None:
-        try:
-            await self._post(message)
-        except (errors.CallFailed, errors.NeedsLogin) as problem:
-            logger.debug("a message was not delivered: %s", problem)
 
 
 def endpoint_of(url: str, path: str) -> str:
     """Where to post; a server may not send us, and our headers, to another origin."""
     base = httpx2.URL(url)
-    endpoint = base.join(path)
+    try:
+        endpoint = base.join(path)
+    except httpx2.InvalidURL:
+        raise errors.ConnectionFailed("the server's endpoint is not an address") from None
     # Compared as parsed: the case of a host and the number of a default port do not matter.
     if any(getattr(endpoint, part) != getattr(base, part) for part in ("scheme", "host", "port")):
         raise errors.ConnectionFailed("the server's endpoint is on another origin")
