@@ -62,7 +62,9 @@ class Job:
     def due(self, now_ms: int) -> int | None:
         """The latest time at which it should have run, in milliseconds; None before the first."""
         latest = self._only() or _run(self.cron, self._local(now_ms + 1), reverse=True)
-        return latest if self.created_ms < latest <= now_ms else None
+        # If it was created in what is now the future, the clock was set back.
+        created = self.created_ms if self.created_ms <= now_ms else 0
+        return latest if created < latest <= now_ms else None
 
     def next(self, now_ms: int) -> int | None:
         following = self._only() or _run(self.cron, self._local(now_ms))
@@ -233,11 +235,13 @@ class Scheduler:
     _broken: str = ""
 
     async def run(self) -> None:
-        started = self.clock.now_ms()
+        wall, monotonic = self.clock.now_ms(), self.clock.monotonic()
         async with anyio.create_task_group() as group:
             while True:
                 if not self.stopped:
-                    self.look(started, group)
+                    # If the clock was set back, the start was earlier by today's clock.
+                    elapsed = int((self.clock.monotonic() - monotonic) * 1000)
+                    self.look(min(wall, self.clock.now_ms() - elapsed), group)
                 await anyio.sleep(LOOK_SECONDS)
 
     def look(self, started_ms: int, group: "TaskGroup") -> None:

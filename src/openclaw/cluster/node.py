@@ -338,6 +338,7 @@ class ClusterNode:
         while True:
             try:
                 await self._gateways.heartbeat(self._facts())
+                await self.queue.forget_future()
                 await self.queue.measure()
                 self._reached = self._clock.monotonic()
                 if beats % _BEATS_PER_PRUNING == 0:

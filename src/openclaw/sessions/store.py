@@ -39,6 +39,9 @@ DEFAULT_LIMIT = 50
 _TRIES = 20
 
 
+_REMOVED_AFTER_MS = 7 * 24 * 3_600_000  # how long expired documents stay
+
+
 class SessionStore(ABC):
     """Sessions in a database. What differs between the two databases comes first."""
 
@@ -176,11 +179,24 @@ class SessionStore(ABC):
             if await self.write_document(kind, document, expires_ms=expires_ms, durable=durable):
                 return
 
+    async def seconds_since_written(self, kind: str, id: str) -> float | None:
+        """How long ago a document was written, by the store's own clock; None if there is none.
+
+        Negative if the clock was set back meanwhile.
+        """
+        query = f"SELECT {self._lanes.now} - written_ms FROM documents WHERE kind = $1 AND id = $2"  # noqa: S608 - ours
+        age = await self._database.read(lambda db: db.fetchval(query, kind, id))
+        return None if age is None else age / 1000
+
     async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
-        """Remove these documents of a kind, and all that expired before `expired`."""
+        """Remove these documents of a kind, and all that expired a week before `expired`.
+
+        Not at once: a clock that is wrong for a moment must not remove what is still needed.
+        """
         query = f"DELETE FROM documents WHERE (kind = $1 AND {self.among}) OR expires_ms < $3"  # noqa: S608 - ours
         listed = orjson.dumps(list(ids)).decode()
-        await self._database.write(lambda db: db.execute(query, kind, listed, expired))
+        long_ago = expired - _REMOVED_AFTER_MS
+        await self._database.write(lambda db: db.execute(query, kind, listed, long_ago))
 
     async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
         """The transcript in order; `since_compaction`, only the latest summary and what follows it."""

@@ -15,7 +15,9 @@ from openclaw.sessions.records import Document, EntryKind, SessionInfo, Turn
 from openclaw.sessions.store import SessionStore
 
 TTL_MS = 24 * 3_600_000  # how long a task is kept, from its creation and again from its end
-LEASE_MS = 20_000  # how long a runner on another machine counts as alive after it was last heard of
+LEASE_SECONDS = (
+    20.0  # how long a runner on another machine counts as alive after it was last heard of
+)
 
 OPEN = ("working", "input_required")
 
@@ -98,7 +100,7 @@ async def current_tasks(
     found = [_task(one) for one in await store.documents(_TASK, ids, limit=limit)]
     return [
         replace(task, status="failed", message="The program that carried it out is gone.")
-        if task.open and await is_abandoned(store, task, now_ms)
+        if task.open and await is_abandoned(store, task)
         else task
         for task in found
         if task.expires_ms > now_ms
@@ -165,20 +167,22 @@ async def read_inboxes(store: SessionStore, ids: Sequence[str]) -> dict[str, Jso
 
 
 async def say_alive(store: SessionStore, runner: str, now_ms: int) -> None:
-    alive = {"mark": own_mark(), "until": now_ms + LEASE_MS}
+    alive = {"mark": own_mark()}
     await store.update_document(
         _RUNNER, runner, lambda _: alive, expires_ms=now_ms + TTL_MS, durable=False
     )
 
 
-async def is_abandoned(store: SessionStore, task: Task, now_ms: int) -> bool:
+async def is_abandoned(store: SessionStore, task: Task) -> bool:
+    """Whether its runner is gone, by the store's clock: those of machines may differ."""
     found = await store.documents(_RUNNER, [task.runner])
     if not found:
         return True
     mark = str(found[0].data["mark"])
     if mark.rsplit("/", 2)[0] == own_mark().rsplit("/", 2)[0]:
         return is_gone(mark)
-    return int(found[0].data["until"]) < now_ms
+    age = await store.seconds_since_written(_RUNNER, task.runner)
+    return age is None or abs(age) > LEASE_SECONDS
 
 
 async def find_turn(store: SessionStore, task: Task) -> Turn | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import anyio.lowlevel
 import pytest
 
 from openclaw.agent.schedules import Job, JobFile, Scheduler, describe_job, new_job, parse_when
@@ -159,6 +160,53 @@ def test_a_clock_that_stands_still_or_jumps_starts_nothing_twice(tmp_path: Path)
     clock.now += 5 * 60_000
     ids = [job.run_id(due) for _, due in [*again, *one.due(NOON)]]
     assert ids == [f"cron-j-{(NOON + 1_800_000) // 1000}", f"cron-j-{(NOON + 2_700_000) // 1000}"]
+
+
+class Stop(Exception):
+    pass
+
+
+async def test_a_clock_that_is_set_back_by_a_day_or_forward_holds_no_schedule_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time is begun once; its run has its time in its id, so it happens once, too."""
+    clock = SetClock()
+    job = new_job("every 15 minutes", "m", "UTC", NOON, id="j")
+    one = scheduler(tmp_path, clock, [job])
+    day = DAY_MS // 60_000
+    minutes = iter([1, 14, -day, 5, 10, day, 15])
+    begun: list[int] = []
+
+    async def pause(seconds: float) -> None:
+        await anyio.lowlevel.checkpoint()
+        step = next(minutes, None)
+        if step is None:
+            raise Stop
+        clock.wall += step * 60_000
+        clock.passed += step * 60.0 if abs(step) < day else 1.0
+
+    monkeypatch.setattr("openclaw.agent.schedules.anyio.sleep", pause)
+
+    def look(self: Scheduler, started_ms: int, group: Any) -> None:
+        begun.extend((due - NOON) // 60_000 for _, due in self.due(started_ms))
+
+    monkeypatch.setattr(Scheduler, "look", look)
+    with pytest.raises(BaseExceptionGroup):  # the Stop
+        await one.run()
+    assert begun == [15, 15 - day, 30 - day, 30, 45]
+
+
+class SetClock(Held):
+    """A clock of which a test sets the wall time, while the other goes on."""
+
+    def __init__(self) -> None:
+        self.wall, self.passed = NOON, 0.0
+
+    def now_ms(self) -> int:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.passed
 
 
 @pytest.mark.parametrize(("missed", "runs"), [("run", 1), ("skip", 0)])

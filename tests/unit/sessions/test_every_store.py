@@ -558,7 +558,18 @@ async def test_two_that_add_the_same_at_once_both_count(
 
 
 async def test_documents_are_removed_by_name_and_by_age(store: SessionStore) -> None:
-    for name, expires in (("old", 10), ("named", 100), ("kept", 100)):
+    week = 7 * 24 * 3_600_000
+    for name, expires in (("old", 10), ("named", week), ("new", week)):
         assert await store.write_document("k", Document(name, 1, {}), expires_ms=expires)
-    await store.delete_documents("k", ["named"], expired=50)
-    assert [one.id for one in await store.documents("k")] == ["kept"]
+    await store.delete_documents("k", ["named"], expired=week)
+    assert {one.id for one in await store.documents("k")} == {"old", "new"}
+    await store.delete_documents("k", expired=week + 50)
+    assert [one.id for one in await store.documents("k")] == ["new"]
+
+
+async def test_the_age_of_a_document_follows_the_stores_clock(store: SessionStore) -> None:
+    assert await store.seconds_since_written("k", "a") is None
+    assert await store.write_document("k", Document("a", 1, {}), expires_ms=1)
+    age = await store.seconds_since_written("k", "a")
+    assert age is not None
+    assert 0 <= age < 60

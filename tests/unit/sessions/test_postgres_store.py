@@ -23,6 +23,7 @@ from openclaw.core.events import Usage
 from openclaw.sessions.lanes import Write
 from openclaw.sessions.postgres import pool
 from openclaw.sessions.postgres import store as postgres_store
+from openclaw.sessions.postgres.lanes import PostgresLanes
 from openclaw.sessions.postgres.pool import Database, explain, is_lost, parsed
 from openclaw.sessions.postgres.store import (
     Migration,
@@ -251,6 +252,55 @@ async def test_a_process_whose_connections_are_cut_keeps_its_session(postgres_ur
                     await anyio.sleep(0.02)
             await lane.finish_turn(turn, TurnOutcome.OK)
         assert await store.unfinished_turns(session) == []
+
+
+@pytest.mark.parametrize("jump", ["1 day", "-1 day"])
+async def test_a_live_process_keeps_its_session_if_the_databases_clock_is_set(
+    postgres_url: str, jump: str
+) -> None:
+    """Setting the clock by a day is the same as moving what it wrote by a day."""
+    async with (
+        open_postgres_store(parsed(postgres_url), lease=1.5) as store,
+        open_postgres_store(parsed(postgres_url), lease=1.5) as other,
+    ):
+        session = await store.open_session("main", "s")
+        taken = anyio.Event()
+
+        async def wait() -> None:
+            async with other.acquire_lane(session):
+                taken.set()
+
+        async with anyio.create_task_group() as group, store.acquire_lane(session) as lane:
+            turn = await lane.begin_turn()
+            await sql(postgres_url, f"UPDATE openclaw.tickets SET expires = expires + '{jump}'")
+            group.start_soon(wait)
+            with anyio.fail_after(60):
+                misdated = "abs(extract(epoch FROM expires - now())) > 60"
+                query = f"SELECT count(*) FROM openclaw.tickets WHERE {misdated}"
+                while await sql(postgres_url, query):  # noqa: ASYNC110 - another process renews it
+                    await anyio.sleep(0.05)
+            assert not taken.is_set()
+            await lane.finish_turn(turn, TurnOutcome.OK)
+        assert taken.is_set()
+
+
+async def test_a_frozen_process_loses_its_session_even_if_its_lease_ends_tomorrow(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def frozen(self: PostgresLanes, connection: Any) -> None:
+        """It holds its advisory lock and renews nothing."""
+
+    async with open_postgres_store(parsed(postgres_url), lease=0.5) as other:
+        monkeypatch.setattr(PostgresLanes, "_beat", frozen)
+        async with open_postgres_store(parsed(postgres_url), lease=0.5) as store:
+            session = await store.open_session("main", "s")
+            with anyio.fail_after(60):
+                async with store.acquire_lane(session):
+                    await sql(
+                        postgres_url, "UPDATE openclaw.tickets SET expires = expires + '1 day'"
+                    )
+                    async with other.acquire_lane(session):
+                        pass
 
 
 async def test_a_database_that_forgets_its_tables_ends_no_store(

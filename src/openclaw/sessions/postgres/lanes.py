@@ -87,7 +87,9 @@ def as_query(text: str) -> str | None:
 # To get a session, draw a ticket, under a lock on the session's row, so that the numbers are in
 # order of arrival. The oldest live ticket holds the session. A ticket is dead
 #
-# - once its lease has expired, by the database's clock: its process is frozen, or cut off;
+# - once its lease has expired, by the database's clock: its process is frozen, or cut off. If it
+#   expired very long ago or ends far in the future, the clock was probably set, and the process
+#   gets another lease's time to renew it;
 # - once its owner's advisory lock has been free for `SUSPICION_SECONDS`: its process is gone, and
 #   not just about to replace a lost connection.
 #
@@ -118,13 +120,18 @@ FROM drawn LEFT JOIN taken ON true
 
 _SETTLED = "clock_timestamp() > pg_postmaster_start_time() + {lease} * interval '1 s'"
 _GONE = f"pg_try_advisory_xact_lock_shared({OWNER_LOCKS}, owner)"
-_EXPIRED = "expires <= clock_timestamp()"
+_EXPIRED = "expires BETWEEN clock_timestamp() - interval '1 h' AND clock_timestamp()"
+_CLOCK_WAS_SET = (
+    "expires NOT BETWEEN clock_timestamp() - interval '1 h' AND clock_timestamp() + interval '1 h'"
+)
 
 # $1 row, $2 id of the ticket, $3 owner, $4 entitled, $5 lease
 _AHEAD = f"""
 SELECT id, entitled AND $4 AS replaced, missing_since IS NOT NULL AS suspected,
   {_SETTLED.format(lease="$5")} AND {_EXPIRED} AS expired,
   missing_since <= clock_timestamp() - {SUSPICION_SECONDS} * interval '1 s' AS overdue,
+  {_CLOCK_WAS_SET} AS misdated,
+  missing_since <= clock_timestamp() - $5 * interval '1 s' AS never_renewed,
   {_SETTLED.format(lease="$5")} AND owner <> $3 AND {_GONE} AS gone
 FROM tickets WHERE session = $1 AND id <> $2 AND (holding OR (id < $2 AND NOT $4))
 """  # noqa: S608 - constants
@@ -155,10 +162,14 @@ async def _are_dead(db: "Connection", ahead: Sequence[Any]) -> bool:
     dead = [
         one["id"]
         for one in ahead
-        if one["replaced"] or one["expired"] or (one["gone"] and one["overdue"])
+        if one["replaced"]
+        or one["expired"]
+        or (one["gone"] and one["overdue"])
+        or (one["misdated"] and one["never_renewed"])
     ]
-    doubted = [one["id"] for one in ahead if one["gone"] and not one["suspected"]]
-    trusted = [one["id"] for one in ahead if one["suspected"] and not one["gone"]]
+    odd = {one["id"] for one in ahead if one["gone"] or one["misdated"]}
+    doubted = [one["id"] for one in ahead if one["id"] in odd and not one["suspected"]]
+    trusted = [one["id"] for one in ahead if one["id"] not in odd and one["suspected"]]
     if doubted or trusted:
         await db.execute(
             "UPDATE tickets SET missing_since = CASE WHEN id = ANY($1) THEN clock_timestamp() END"

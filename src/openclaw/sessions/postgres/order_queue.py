@@ -31,6 +31,7 @@ READY_PATIENCE_SECONDS = 1.5  # how long an order is left to gateways whose MCP 
 DEAD_SECONDS = 10.0  # after which a silent gateway counts as dead
 KEPT_SECONDS = 3600.0  # how long an answer is kept for repeated requests
 
+_FUTURE_SECONDS = 60.0  # more than any lease, so that only a clock that was set back leads there
 _SESSION_RETRY = 5.0
 _TOTAL_RETRY = 10.0
 _NOT_HELD = "OC001"
@@ -251,6 +252,27 @@ class OrderQueue:
             " ORDER BY o.id DESC"
         )
         return [row["id"] for row in await self._database.fetch(query, key, agent)]
+
+    async def forget_future(self) -> None:
+        """Bring times in the future back to now.
+
+        If the database's clock was set back, what was written before would stay unavailable, or
+        gateways that are gone would count as alive, for as long as the clock was set back.
+        """
+
+        async def work(connection: "Connection") -> None:
+            await connection.execute(
+                "UPDATE pgmq.q_openclaw_turns SET vt = clock_timestamp()"
+                " WHERE vt > clock_timestamp() + make_interval(secs => $1)",
+                _FUTURE_SECONDS,
+            )
+            await connection.execute(
+                "UPDATE gateways SET seen_at = clock_timestamp()"
+                " WHERE seen_at > clock_timestamp() + make_interval(secs => $1)",
+                _FUTURE_SECONDS,
+            )
+
+        await self._database.transact(work)
 
     async def measure(self) -> QueueStats:
         [row] = await self._database.fetch(

@@ -318,7 +318,7 @@ class SqliteDatabase:
 
     def _read(self, work: Query[Result]) -> Result:
         with translated(self._path):
-            connection = self._idle.pop() if self._idle else open_reader(self._path)
+            connection = self._idle.pop() if self._idle else self._open_reader()
             try:
                 connection.execute("BEGIN")
                 return at_once(work(Statements(connection)))
@@ -329,6 +329,11 @@ class SqliteDatabase:
                     connection.close()
                 else:
                     self._idle.append(connection)
+
+    def _open_reader(self) -> sqlite3.Connection:
+        connection = open_reader(self._path)
+        connection.create_function("now_ms", 0, self._now_ms)
+        return connection
 
     async def write(self, work: Query[Result], *, durable: bool = False) -> Result:
         return await self.transact(work, durable=durable)

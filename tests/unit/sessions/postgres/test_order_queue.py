@@ -257,6 +257,23 @@ async def test_a_pinned_order_waits_for_its_gateway_until_that_one_is_dead(
     assert await home.listed() == []
 
 
+async def test_a_database_whose_clock_was_set_back_holds_up_no_order_and_revives_no_gateway(
+    queue: OrderQueue, other: OrderQueue, store: PostgresStore, session: SessionRef
+) -> None:
+    home = Gateways(store.database, "a")
+    await home.heartbeat({"url": "here"})
+    await _give(queue, session, "k")
+    await _take(queue)
+    for table, column in (("pgmq.q_openclaw_turns", "vt"), ("gateways", "seen_at")):
+        sql = f"UPDATE {table} SET {column} = {column} + interval '1 day'"
+        await store.database.write(lambda db, sql=sql: db.execute(sql))
+    assert await other.claim(10, ["main"], patience=0) == []
+    await other.forget_future()
+    assert (await _take(other, patience=0)).turn == "k"
+    [row] = await home.listed()
+    assert row["seenSecondsAgo"] >= 0
+
+
 async def test_old_answers_and_messages_of_deleted_sessions_are_forgotten(
     queue: OrderQueue, store: PostgresStore, session: SessionRef
 ) -> None:
