@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 from openclaw.config.load import load_config
 from openclaw.config.merge import effective_agents
 from openclaw.config.paths import StatePaths, config_path, state_dir
-from openclaw.core.errors import InvalidConfig, InvalidRequest, Problem
+from openclaw.config.state_backup import migrate
+from openclaw.config.state_version import is_outdated
+from openclaw.core.clock import SystemClock
+from openclaw.core.errors import InvalidConfig, InvalidRequest, OperatorFacing, Problem
+from openclaw.gateway.lock import running_gateway
 from openclaw.runtime.settings import open_secrets
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import known_values
+from openclaw.sessions.sqlite import schema
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -96,6 +101,26 @@ class Environment:
     @property
     def paths(self) -> "StatePaths":
         return StatePaths(state_dir(self.environ))
+
+    def prepare_state(self, *, may_wait: bool = False) -> None:
+        """Refuse a newer version's state, and migrate an older one's; raises `OperatorFacing`.
+
+        A running gateway of an older version needs the files as they are, so it must be restarted
+        first. If the command `may_wait`, it runs nevertheless.
+        """
+        schema.refuse_newer(self.paths.database)
+        if not is_outdated(self.paths.root):
+            return
+        if (gateway := running_gateway(self.paths.gateway_lock)) is not None:
+            if may_wait:
+                return
+            raise OperatorFacing(
+                f"the running gateway is of an older version ({gateway.version})",
+                hint=f"{self.program} gateway restart",
+            )
+        migrated = migrate(self.paths.root, SystemClock().now_ms())
+        if migrated is not None:
+            self.warn(f"{self.program}: {migrated}")
 
     def say(self, text: str) -> None:
         self.stdout.write(self.redactor.redact(text) + "\n")

@@ -9,7 +9,7 @@ import sys
 import threading
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from inspect import iscoroutinefunction
@@ -22,6 +22,7 @@ from openclaw.cli import parser
 from openclaw.cli.environment import Environment
 from openclaw.cli.logging_setup import configure_for
 from openclaw.cli.terminal import visible
+from openclaw.config.state_version import record_version
 from openclaw.core import errors
 from openclaw.version import __version__
 
@@ -59,7 +60,21 @@ def dispatch(program: str, arguments: list[str]) -> int:
         return errors.EXIT_USAGE
     except SystemExit as finished:  # argparse has already printed help or what is wrong
         return finished.code if isinstance(finished.code, int) else errors.EXIT_USAGE
-    return guarded(program, partial(run_command, name), args)
+    return guarded(program, partial(_run_prepared, name), args)
+
+
+# They report what is wrong with the state, or repair it, or don't use it.
+_WITHOUT_STATE = ("completion", "doctor", "upgrade")
+
+
+def _run_prepared(name: str, args: Namespace, env: "Environment") -> int:
+    if name not in _WITHOUT_STATE:
+        env.prepare_state(may_wait=name == "gateway")
+    try:
+        return run_command(name, args, env)
+    finally:
+        with suppress(errors.OperatorFacing):  # such as a directory that cannot be written
+            record_version(env.paths.root)
 
 
 def run_command(name: str, args: Namespace, env: "Environment") -> int:

@@ -21,12 +21,13 @@ from openclaw.config.consistency import (
 )
 from openclaw.config.json5 import MAX_CHARACTERS, Document, KeyPath, format_path, parse
 from openclaw.config.paths import CONFIG_NAME, config_path, digest, state_dir
-from openclaw.config.schema import Config
+from openclaw.config.schema import CONFIG_VERSION, Config
 from openclaw.config.sensitive import known_credentials, plain_credentials
 from openclaw.core.errors import InvalidConfig, Problem
 from openclaw.core.installed import sections
 from openclaw.secrets.credentials import looks_like_credential
 from openclaw.secrets.refs import InvalidReference, find
+from openclaw.version import __version__
 
 # What other programs call a key, if our name for it is spelt very differently.
 _ELSEWHERE = {
@@ -329,6 +330,7 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
         document = parse(text)
     except InvalidConfig as error:
         raise InvalidConfig(error.problems, source=str(source)) from None
+    _refuse_newer(document, source)
     interpolation = Interpolation(environ)
     tree, unsupported = split_unsupported(document.root.plain(interpolation.text))
     check = _Check(document)
@@ -355,6 +357,19 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
         plaintext=tuple(format_path(path) for path in plaintext),
         reminders=frozenset(reminders),
     )
+
+
+def _refuse_newer(document: Document, source: Path) -> None:
+    """Raise before anything else is reported: what a newer version added would look like mistakes."""
+    node = document.find(("version",))
+    found = None if node is None else node.plain()
+    if isinstance(found, int) and found > CONFIG_VERSION:
+        message = (
+            f"{found} is newer than this program, {__version__}, which knows {CONFIG_VERSION}; "
+            "update openclaw-runtime"
+        )
+        problem = Problem("version", message, *document.position(("version",)))
+        raise InvalidConfig([problem], source=str(source))
 
 
 def _reminders(plaintext: list[KeyPath]) -> list[str]:

@@ -500,11 +500,16 @@ class DataFlowConfig(Section):
     """The model that reads from your words what you want, as `provider/model`; otherwise the session's."""
 
 
+CONFIG_VERSION = 1
+
+
 class Config(Section):
     """OpenClaw's configuration."""
 
     schema_: Text | None = Field(default=None, alias="$schema")
     """The address of this schema, for editors."""
+    version: Annotated[int, Field(ge=1, le=CONFIG_VERSION)] = CONFIG_VERSION
+    """The version of this file's format. It can be left out; an older program refuses a newer version."""
     models: ModelsConfig = ModelsConfig()
     agents: AgentsConfig = AgentsConfig()
     mcp: McpConfig = McpConfig()

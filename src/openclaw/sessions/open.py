@@ -50,6 +50,7 @@ async def open_store(
     if is_address(spec):
         opened = open_postgres_store(await resolved(spec, resolve), lease=lease, create=create)
     else:
-        opened = open_sqlite_store(store_path(spec, paths), clock or SystemClock(), lease=lease)
+        path = store_path(spec, paths)
+        opened = open_sqlite_store(path, clock or SystemClock(), lease=lease, state=paths.root)
     async with opened as store:
         yield store

@@ -42,6 +42,7 @@ async def test_a_given_session_key_continues_the_conversation_in_a_later_process
         "logs",
         "cache",
         "locks",
+        "version.json",
     }
 
 

@@ -34,6 +34,7 @@ from openclaw.config.consistency import two_ways
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.secret_store import SecretStore
+from openclaw.config.state_version import is_outdated
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, OpenClawError, describe
 from openclaw.gateway.listening import bind_addresses, listen
@@ -48,6 +49,7 @@ from openclaw.models.provider_check import KeyNotChecked, KeyRefused, Provider
 from openclaw.policy.decide import problem_of_rule
 from openclaw.runtime.gateway_client import GatewayClient
 from openclaw.sessions.open import is_address, store_path
+from openclaw.sessions.sqlite.schema import refuse_newer
 
 if TYPE_CHECKING:
     from openclaw.mcp_client.catalog.pins import Pinned
@@ -130,6 +132,12 @@ def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
     """Look at everything; with `start`, start each MCP server and ask each provider once."""
     yield Finding("python", OK, f"Python {sys.version.split()[0]} on {sys.platform}")
     yield from _certificates(env)
+    try:
+        is_outdated(env.paths.root)
+        refuse_newer(env.paths.database)
+    except OpenClawError as error:  # everything else would write to this state
+        yield _failed("state", error)
+        return
     state = list(_state(env))
     yield from state
     try:

@@ -42,6 +42,7 @@ def load_first(program: str, options: "Options") -> stdio.OpenService:
     config = Path(options.config) if options.config else None
     env = Environment(program=program, config_option=config, runs_until_stopped=True)
     configure_for(env, options, plain=False)
+    env.prepare_state()
     return load(env, options)
 
 

@@ -26,7 +26,10 @@ import anyio
 import anyio.to_thread
 
 from openclaw.config.paths import CLOEXEC
+from openclaw.config.state_version import NewerState
 from openclaw.sessions.records import StoreError
+from openclaw.sessions.sqlite import schema
+from openclaw.sessions.sqlite.schema import APPLICATION_ID
 
 Result = TypeVar("Result")
 
@@ -71,25 +74,23 @@ def translated(path: Path) -> Generator[None]:
         raise explain(error, path) from error
 
 
-APPLICATION_ID = 0x4F43_4C57  # identifies our databases in the file's header
-
 WRITE_WAIT_SECONDS = 30.0  # for other processes' transactions, which take milliseconds each
 READ_WAIT_SECONDS = 5.0  # readers wait only while a crashed process's log is recovered
 _RETRY_SECONDS = (0.0005, 0.008)  # about the length of a commit; random so that nobody starves
 _READ_CACHE_KIB = 16 * 1024  # for listings, which read rows all over the table
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 
-# One script per version, applied in order; a released script never changes.
-SQL = Path(__file__).with_name("sql")
 
-
-def prepare(path: Path) -> None:
+def prepare(path: Path, back_up: Callable[[], Path]) -> str | None:
+    """Create or migrate the database; returns what to tell the user about a migration."""
     with translated(path):
         _create_private(path)
         connection = _connect(path, READ_WAIT_SECONDS)
         try:
+            if _pragma(connection, "application_id") == APPLICATION_ID:
+                _refuse_newer(connection, path)  # before anything is changed
             _enter_wal(connection, path)
-            _migrate(connection, path)
+            return _migrate(connection, path, back_up)
         finally:
             connection.close()
 
@@ -158,14 +159,17 @@ def _enter_wal(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    scripts = sorted(SQL.glob("*.sql"))
+def _migrate(connection: sqlite3.Connection, path: Path, back_up: Callable[[], Path]) -> str | None:
+    scripts, message = sorted(schema.SQL.glob("*.sql")), None
     found = _pragma(connection, "user_version"), _pragma(connection, "application_id")
     if found == (len(scripts), APPLICATION_ID):
-        return
+        return None
     begin(connection)  # before checking again, because another process may be creating the tables
     try:
-        version = _checked_version(connection, path, len(scripts))
+        version = _checked_version(connection, path)
+        if 0 < version < len(scripts):
+            steps = f"from version {version} to {len(scripts)}"
+            message = f"{path} was migrated {steps}; a backup is in {back_up()}"
         for number, script in enumerate(scripts[version:], version + 1):
             for statement in filter(str.strip, script.read_text(encoding="utf-8").split(";")):
                 connection.execute(statement)
@@ -175,22 +179,24 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     except BaseException:
         _roll_back(connection)
         raise
+    return message
 
 
-def _checked_version(connection: sqlite3.Connection, path: Path, newest: int) -> int:
+def _refuse_newer(connection: sqlite3.Connection, path: Path) -> int:
+    version: int = _pragma(connection, "user_version")
+    if version > schema.newest():
+        raise NewerState(path, version, schema.newest())
+    return version
+
+
+def _checked_version(connection: sqlite3.Connection, path: Path) -> int:
     version: int = _pragma(connection, "user_version")
     owner = _pragma(connection, "application_id")
     tables = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
     fresh = (version, owner) == (0, 0) and tables is None
     if owner != APPLICATION_ID and not fresh:
         raise StoreError(f"{path} is a database of another program")
-    if version > newest:
-        raise StoreError(
-            f"{path} was written by a newer version of this program "
-            f"(schema {version}; this one knows {newest})",
-            hint="update openclaw-runtime, or set OPENCLAW_STATE_DIR to another directory",
-        )
-    return version
+    return _refuse_newer(connection, path)
 
 
 def _pragma(connection: sqlite3.Connection, text: str) -> Any:

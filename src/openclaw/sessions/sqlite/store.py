@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import anyio
 import anyio.to_thread
 import orjson
 
+from openclaw.config import state_backup
 from openclaw.core.clock import Clock
 from openclaw.media.stored_files import AttachmentFiles
 from openclaw.sessions import queries
@@ -224,9 +226,13 @@ class SqliteStore(SessionStore):
 
 @asynccontextmanager
 async def open_sqlite_store(
-    path: Path, clock: Clock, *, lease: float = LEASE_SECONDS
+    path: Path, clock: Clock, *, lease: float = LEASE_SECONDS, state: Path | None = None
 ) -> AsyncGenerator[SqliteStore]:
-    await anyio.to_thread.run_sync(connections.prepare, path)
+    """The store in this file; before it is migrated, it is backed up in the state directory."""
+    back_up = partial(state_backup.back_up, state or path.parent, clock.now_ms(), path)
+    migrated = await anyio.to_thread.run_sync(connections.prepare, path, back_up)
+    if migrated is not None:
+        logger.warning(migrated)
     mark = await anyio.to_thread.run_sync(own_mark)
     async with SqliteDatabase(path, clock.now_ms).opened() as database, helper_tasks() as tasks:
         lanes = SqliteLanes(database, clock, mark, lease)

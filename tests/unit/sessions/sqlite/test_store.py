@@ -14,6 +14,7 @@ import anyio
 import pytest
 from blockbuster import BlockBuster
 
+from openclaw.config.state_version import NewerState
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.records import (
     EntryKind,
@@ -22,15 +23,15 @@ from openclaw.sessions.records import (
     StoreError,
     TurnOutcome,
 )
-from openclaw.sessions.sqlite import connections
+from openclaw.sessions.sqlite import connections, schema
 from openclaw.sessions.sqlite.connections import SqliteDatabase, Statements, explain
 from openclaw.sessions.sqlite.store import SqliteStore, open_sqlite_store
 
-VERSION = len([*connections.SQL.glob("*.sql")])
+VERSION = len([*schema.SQL.glob("*.sql")])
 
 
 def with_script(tmp_path: Path, script: str) -> Path:
-    shutil.copytree(connections.SQL, tmp_path / "sql")
+    shutil.copytree(schema.SQL, tmp_path / "sql")
     (tmp_path / "sql" / "999_newer.sql").write_text(script)
     return tmp_path / "sql"
 
@@ -96,7 +97,7 @@ async def test_the_database_is_in_wal_mode_and_says_whose_it_is(
 ) -> None:
     connection = sqlite3.connect(database)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert connection.execute("PRAGMA application_id").fetchone() == (connections.APPLICATION_ID,)
+    assert connection.execute("PRAGMA application_id").fetchone() == (schema.APPLICATION_ID,)
     assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
     connection.close()
 
@@ -104,7 +105,7 @@ async def test_the_database_is_in_wal_mode_and_says_whose_it_is(
 async def test_a_newer_schema_is_refused_with_words(database: Path) -> None:
     await open_and_close(database)
     edit(database, f"PRAGMA user_version = {VERSION + 1}")
-    with pytest.raises(StoreError, match="newer version"):
+    with pytest.raises(NewerState, match="newer version"):
         await open_and_close(database)
 
 
@@ -114,7 +115,7 @@ async def test_an_older_schema_is_brought_up_to_date_and_keeps_its_sessions(
     async with open_sqlite_store(database, SystemClock()) as store:
         session = await store.open_session("main", "k")
     newer = "ALTER TABLE sessions ADD COLUMN colour TEXT; CREATE TABLE t (x)"
-    monkeypatch.setattr(connections, "SQL", with_script(tmp_path, newer))
+    monkeypatch.setattr(schema, "SQL", with_script(tmp_path, newer))
     async with open_sqlite_store(database, SystemClock()) as store:
         assert await store.open_session("main", "k") == session
     connection = sqlite3.connect(database)
@@ -128,7 +129,7 @@ async def test_a_migration_that_fails_changes_nothing(
     await open_and_close(database)
     broken = with_script(tmp_path, "CREATE TABLE half (x); CREATE TABLE nonsense (")
     with monkeypatch.context() as patch:
-        patch.setattr(connections, "SQL", broken)
+        patch.setattr(schema, "SQL", broken)
         with pytest.raises(StoreError):
             await open_and_close(database)
     connection = sqlite3.connect(database)
