@@ -298,6 +298,7 @@ async def _open_parts(
 ) -> AsyncGenerator[_Parts]:
     """Build and start everything in order; at the end, stop it in the reverse order."""
     config, paths = loaded.config, StatePaths.of(environ).prepare()
+    record_version(paths.root)
     register_known_secrets(loaded, environ, redactor)
     sweep(paths.temp)
     async with AsyncExitStack() as stack:
@@ -356,58 +357,6 @@ async def open_runtime(
         loaded, environ, redactor, clock or SystemClock(), emit, short_grace=short_grace
     ) as parts:
         yield Runtime(parts.generations, parts.manager, parts.local, load, warn)
-    paths = StatePaths.of(environ).prepare()
-    record_version(paths.root)
-    host = Host(loaded, environ, redactor, paths, clock or SystemClock())
-    host = replace(host, shared=host.shares())
-    register_known_secrets(loaded, environ, redactor)
-    sweep(paths.temp)
-    async with AsyncExitStack() as stack:
-        local = await stack.enter_async_context(embedded_models(paths.models, environ, emit))
-        secrets = open_secrets(loaded.config, environ, redactor)
-        store = await stack.enter_async_context(
-            open_store(
-                loaded.config.sessions.store,
-                paths,
-                host.clock,
-                lease_seconds=loaded.config.sessions.lane_lease_ms / 1000,
-                resolve=secrets.resolve_text,
-            )
-        )
-        telemetry = await stack.enter_async_context(telemetry_of(host, secrets))
-        confine = Sandbox(environ, paths.root).confine
-        shells = await stack.enter_async_context(Shells(environ, confine, [paths.skills]).running())
-        subagents = Subagents()
-        host = replace(host, telemetry=telemetry, shells=shells, subagents=subagents)
-        host = replace(host, on_call=stack.enter_context(audited(host)))
-        generation = ConfigGeneration(host, store, local, secrets)
-        sampler: Sampler | None = None
-
-        async def sample(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-            from openclaw.agent.sampling import Sampler
-
-            nonlocal sampler
-            sampler = sampler or Sampler(
-                lambda: runtime.generation.default_stack(),
-                lambda name: runtime.generation.sampling_rules(name),
-                lambda: runtime.generation.account(),
-            )
-            return await sampler(server, params)
-
-        manager = await stack.enter_async_context(
-            running_servers(
-                host,
-                generation.servers(),
-                lambda values: runtime.resolve_map(values),
-                emit,
-                short_grace=short_grace,
-                on_sampling=sample,
-            )
-        )
-        runtime = Runtime(generation, manager, store, local)
-        subagents.answer = runtime.answer_here
-        stack.push_async_callback(lambda: runtime.generation.retire())
-        yield runtime
 
 
 @asynccontextmanager
