@@ -60,10 +60,11 @@ async def test_each_turn_says_its_price_and_usage_adds_them_up(
     by_session = (await openclaw("usage", "--by", "session")).stdout.decode()
     assert "main/other" in by_session
     assert "$4.00" in by_session
+    assert "2 requests  30 tokens" in by_session
     chat = (
         await openclaw("chat", "--session-key", "main", stdin="three\n/usage\n")
     ).stderr.decode()
-    assert "This conversation: $4.00" in chat
+    assert "This conversation: $4.00, 30 tokens" in chat
     assert "Today: $6.00" in chat
 
 

@@ -232,6 +232,26 @@ async def test_without_a_service_manager_nothing_is_said() -> None:
     await notifier.keep_alive()
 
 
+async def test_a_watchdog_is_told_twice_as_often_as_it_wants_and_rests_in_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str | float] = []
+
+    async def pause(seconds: float) -> None:
+        told.append(seconds)
+        if len(told) == 4:
+            raise TimeoutError
+
+    def send(self: Notifier, message: str) -> None:
+        told.append(message)
+
+    monkeypatch.setattr("openclaw.gateway.service_files.anyio.sleep", pause)
+    monkeypatch.setattr(Notifier, "_send", send)
+    with pytest.raises(TimeoutError):
+        await Notifier({"WATCHDOG_USEC": "3000000"}).keep_alive()
+    assert told == ["WATCHDOG=1", 1.5, "WATCHDOG=1", 1.5]
+
+
 def test_a_change_is_seen_and_what_needs_a_restart_is_named(tmp_path: Path) -> None:
     path = tmp_path / "openclaw.json"
     assert not stamp(path)

@@ -14,6 +14,7 @@ from tests.support.call_records import CallRecords
 
 from openclaw.agent.toolpath.approval import Approvals
 from openclaw.agent.toolpath.toolbox import Toolbox, ToolPathDeps, tool_path
+from openclaw.agent.tools.base import quoted
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import OperatorFacing
@@ -243,6 +244,12 @@ async def test_a_call_that_a_rule_approves_needs_nobody() -> None:
     assert [spec.name for spec in path.box().specs()] == ["mcp_s_t"]
     denied = Path_(mcp(text("sent")), deny=["mcp_s_*"], approved=["mcp_s_t"])
     assert (await denied.call()).is_error
+
+
+async def test_a_frame_says_where_words_come_from_and_whose_they_are() -> None:
+    path = Path_(quoted("hello", "Web Fetch", "example.com"))
+    framed = text_of((await path.call()).blocks)
+    assert "Source: Web Fetch\nFrom: example.com\n---\nhello\n" in framed
 
 
 async def test_nobody_is_quoted_who_was_not_asked() -> None:

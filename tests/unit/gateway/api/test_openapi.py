@@ -3,10 +3,11 @@
 from typing import Any, cast
 
 import pytest
+from starlette.requests import Request
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.gateway import http_server  # has all routes, which the document describes
-from openclaw.gateway.api.openapi import OPERATIONS, Message, QuestionAnswer, validated
+from openclaw.gateway.api.openapi import OPERATIONS, Message, QuestionAnswer, json_body, validated
 
 PIN_NAMES = next(one.body for one in OPERATIONS if one.handler.__name__ == "accept_pins")
 
@@ -28,6 +29,33 @@ def test_the_first_field_that_is_wrong_is_named(model: Any, body: Any, problem: 
     with pytest.raises(InvalidRequest) as refused:
         validated(model, body)
     assert str(refused.value).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "problem"),
+    [
+        ("text/plain", b"{}", "has to be application/json"),
+        ("", b"{}", "has to be application/json"),
+        ("application/jsonp", b"{}", "has to be application/json"),
+        ("application/json", b"[]", "is not a JSON object"),
+        ("application/json", b"null", "is not a JSON object"),
+        ("application/json", b"{", "is not JSON"),
+    ],
+)
+async def test_a_body_that_is_no_json_object_or_does_not_say_that_it_is_json_is_refused(
+    kind: str, body: bytes, problem: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=problem):
+        await json_body(request(kind, body))
+    assert await json_body(request("Application/JSON; charset=utf-8", b'{"a": 1}')) == {"a": 1}
+
+
+def request(kind: str, body: bytes) -> Request:
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body}
+
+    headers = [(b"content-type", kind.encode())] if kind else []
+    return Request({"type": "http", "headers": headers}, receive)
 
 
 def test_null_is_as_good_as_leaving_a_field_out() -> None:
