@@ -122,8 +122,8 @@ class OpenClawAgent:
         mcp_servers: Sequence[ClientServer] | None = None,
         **kwargs: Any,
     ) -> schema.LoadSessionResponse:
-        session, found = await self._reopen(session_id, cwd, mcp_servers or ())
-        for update in replay(found.entries, found.media) if found is not None else ():
+        session, stored = await self._reopen(session_id, cwd, mcp_servers or ())
+        for update in replay(stored.entries, stored.media) if stored is not None else ():
             await self._client.session_update(session.id, update)
         return schema.LoadSessionResponse(**await self._choices(session))
 
@@ -142,8 +142,8 @@ class OpenClawAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
     ) -> schema.ListSessionsResponse:
-        found, following = await sessions.list_page(await self.agent.store(), cwd, cursor)
-        return schema.ListSessionsResponse(sessions=found, next_cursor=following)
+        listed, following = await sessions.list_page(await self.agent.store(), cwd, cursor)
+        return schema.ListSessionsResponse(sessions=listed, next_cursor=following)
 
     @as_protocol_errors
     async def close_session(self, session_id: str, **kwargs: Any) -> schema.CloseSessionResponse:
@@ -228,17 +228,17 @@ class OpenClawAgent:
     async def _reopen(
         self, key: str, cwd: str, requested: Sequence[ClientServer]
     ) -> tuple[Session, sessions.FoundSession | None]:
-        found = await sessions.find(await self.agent.store(), key)
-        if found is None and key not in self._sessions:
+        stored = await sessions.find(await self.agent.store(), key)
+        if stored is None and key not in self._sessions:
             raise no_such_session(key)
-        agent_id = found.agent if found is not None else self._sessions[key].agent_id
-        return await self._open(key, agent_id, cwd, requested), found
+        agent_id = stored.agent if stored is not None else self._sessions[key].agent_id
+        return await self._open(key, agent_id, cwd, requested), stored
 
     async def _choices(self, session: Session) -> dict[str, Any]:
         agents = await self.agent.agents()
         modes = schema.SessionModeState(
             current_mode_id=session.agent_id,
-            available_modes=[schema.SessionMode(id=one.id, name=one.name) for one in agents],
+            available_modes=[schema.SessionMode(id=agent.id, name=agent.name) for agent in agents],
         )
         options = await self._options(session)
         return {"modes": modes if len(agents) > 1 else None, "config_options": options}
@@ -254,7 +254,7 @@ class OpenClawAgent:
                 category="model",
                 type="select",
                 current_value=session.model if session.model in names else names[0],
-                options=[schema.SessionConfigSelectOption(value=one, name=one) for one in names],
+                options=[schema.SessionConfigSelectOption(value=name, name=name) for name in names],
             )
         ]
 
@@ -270,7 +270,7 @@ class OpenClawAgent:
 
     async def _announce(self, session: Session) -> None:
         await self.agent.refresh(session.agent_id, session.id, wait=True)
-        commands = [_command(one) for one in self.agent.prompts(session.agent_id, session.id)]
+        commands = [_command(prompt) for prompt in self.agent.prompts(session.agent_id, session.id)]
         if not commands or self._sessions.get(session.id) is not session:
             return
         try:
@@ -280,13 +280,13 @@ class OpenClawAgent:
 
     async def _send_title(self, session: Session) -> None:
         store = await self.agent.store()
-        found = await store.find_sessions(session.id, session.agent_id)
-        if found and found[0].title and not session.titled:
+        sessions_found = await store.find_sessions(session.id, session.agent_id)
+        if sessions_found and sessions_found[0].title and not session.titled:
             session.titled = True
             update = schema.SessionInfoUpdate(
                 session_update="session_info_update",
-                title=found[0].title,
-                updated_at=timestamp(found[0].updated_ms),
+                title=sessions_found[0].title,
+                updated_at=timestamp(sessions_found[0].updated_ms),
             )
             await self._client.session_update(session.id, update)
 

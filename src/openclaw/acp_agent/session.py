@@ -88,11 +88,15 @@ def _gap(before: str, after: str, *, inline: bool) -> str:
 async def _stored(block: ContentBlock, intake: Intake, where: str) -> Media | None:
     allowed: Sequence[str] | None = None
     match block:
-        case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents() as given):
+        case schema.EmbeddedResourceContentBlock(
+            resource=schema.TextResourceContents() as resource
+        ):
             # The MIME type of source code is anything; what matters is that it is text.
-            return await intake.store_text(given.text, field=where, name=_name_of(given.uri))
-        case schema.EmbeddedResourceContentBlock(resource=schema.BlobResourceContents() as given):
-            data, declared, name = given.blob, given.mime_type, _name_of(given.uri)
+            return await intake.store_text(resource.text, field=where, name=_name_of(resource.uri))
+        case schema.EmbeddedResourceContentBlock(
+            resource=schema.BlobResourceContents() as resource
+        ):
+            data, declared, name = resource.blob, resource.mime_type, _name_of(resource.uri)
         case schema.ImageContentBlock():
             data, declared, name = block.data, block.mime_type, _name_of(block.uri or "")
             allowed = kinds.IMAGE_TYPES
@@ -280,14 +284,14 @@ ClientServer = (
 
 
 def session_servers(
-    given: Iterable[ClientServer], cwd: Path, redactor: Redactor
+    requested: Iterable[ClientServer], cwd: Path, redactor: Redactor
 ) -> Mapping[str, McpServerConfig]:
     """The usable servers; the redactor learns their credentials.
 
     A server that can't be used is left out, and does not fail the session.
     """
     servers: dict[str, McpServerConfig] = {}
-    for server in given:
+    for server in requested:
         try:
             config = _config(server, cwd)
         except InvalidRequest as error:
@@ -302,11 +306,11 @@ def session_servers(
 def _config(server: ClientServer, cwd: Path) -> McpServerConfig:
     fields: dict[str, Any]
     if isinstance(server, schema.McpServerStdio):
-        variables = {one.name: one.value for one in server.env}
+        variables = {pair.name: pair.value for pair in server.env}
         fields = {"transport": "stdio", "command": server.command, "args": tuple(server.args)}
         fields |= {"env": variables, "cwd": str(cwd)}
     elif isinstance(server, schema.HttpMcpServer | schema.SseMcpServer):
-        headers = {one.name: one.value for one in server.headers}
+        headers = {pair.name: pair.value for pair in server.headers}
         fields = {"transport": server.type, "url": server.url, "headers": headers}
     else:
         raise InvalidRequest("its transport is not known")
@@ -339,9 +343,9 @@ async def find(store: SessionStore, key: str) -> FoundSession | None:
     entries: list[Entry] = []
     media: dict[str, bytes] = {}
     for part in parts:
-        said = await store.history(part.ref, since_compaction=False)
-        entries += said
-        for attached in (one for entry in said for one in entry.data.get("media", ())):
+        history = await store.history(part.ref, since_compaction=False)
+        entries += history
+        for attached in (record for entry in history for record in entry.data.get("media", ())):
             data = await store.media(part.ref, str(attached.get("digest", "")))
             if data is not None:
                 media[attached["digest"]] = data
@@ -362,17 +366,17 @@ async def list_page(
 ) -> tuple[list[schema.SessionInfo], str | None]:
     """Conversations that began in a directory, or only in `cwd`, and the next cursor."""
     page = await store.list_sessions(cursor=cursor, search=SESSION_PREFIX)
-    found: dict[str, schema.SessionInfo] = {}
+    listed: dict[str, schema.SessionInfo] = {}
     for info in page.sessions:
-        if not info.key.startswith(SESSION_PREFIX) or info.key in found:
+        if not info.key.startswith(SESSION_PREFIX) or info.key in listed:
             continue
         first = await store.entries(info.ref, limit=_FIRST_ENTRIES)
         began_in = next((str(entry.data["cwd"]) for entry in first if "cwd" in entry.data), None)
         if began_in is not None and cwd in (None, began_in):
-            found[info.key] = schema.SessionInfo(
+            listed[info.key] = schema.SessionInfo(
                 session_id=info.key,
                 cwd=began_in,
                 title=info.title,
                 updated_at=timestamp(info.updated_ms),
             )
-    return list(found.values()), page.cursor
+    return list(listed.values()), page.cursor

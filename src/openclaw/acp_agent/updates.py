@@ -50,8 +50,8 @@ def content_block(block: Block) -> ContentBlock:
 
 
 def tool_contents(blocks: Iterable[ContentBlock]) -> list[schema.ContentToolCallContent]:
-    made: list[Any] = [acp.tool_content(block) for block in blocks]
-    return made
+    contents: list[Any] = [acp.tool_content(block) for block in blocks]
+    return contents
 
 
 def _media_block(media: Media) -> ContentBlock:
@@ -263,7 +263,8 @@ class Translator:
 
 def plan_update(plan: Iterable[events.PlanStep], redact: Callable[[str], str] = str) -> Update:
     return acp.update_plan(
-        acp.plan_entry(redact(one.step), priority=one.priority, status=one.status) for one in plan
+        acp.plan_entry(redact(step.step), priority=step.priority, status=step.status)
+        for step in plan
     )
 
 
@@ -281,9 +282,9 @@ def replay(entries: Sequence[Entry], media: Mapping[str, bytes] | None = None) -
     `media` are attachments by digest; missing ones are only named.
     """
     # Summaries are left out: a client is shown the conversation itself.
-    said = [entry for entry in entries if entry.kind is not EntryKind.COMPACTION]
+    history = [entry for entry in entries if entry.kind is not EntryKind.COMPACTION]
     calls: dict[str, transcript.CallItem] = {}
-    for item in transcript.items_from(said):
+    for item in transcript.items_from(history):
         if isinstance(item, transcript.AssistantItem):
             calls.update((call.id, call) for call in item.calls)
         yield from _updates(item, calls, media or {})
@@ -319,7 +320,10 @@ def _tool_call(
     item: transcript.ResultItem, call: transcript.CallItem | None, media: Mapping[str, bytes]
 ) -> Update:
     words = [acp.text_block(unframed_in_place(item.text))] if item.text else []
-    shown: list[ContentBlock] = [*words, *(_attached(one, media) for one in item.attachments)]
+    shown: list[ContentBlock] = [
+        *words,
+        *(_attached(attachment, media) for attachment in item.attachments),
+    ]
     return acp.start_tool_call(
         item.call_id,
         item.name,

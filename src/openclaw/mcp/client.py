@@ -60,13 +60,20 @@ class Closed(Exception):
 class Call:
     """A request that waits for its answer. `context` is whatever its maker wants to find again."""
 
-    id: Id
-    method: str
+    request: Request
     timeout: float = inf
     due: float = inf
     give_up_at: float = inf
     reported_at: float = -inf
     context: Any = None
+
+    @property
+    def id(self) -> Id:
+        return self.request.id
+
+    @property
+    def method(self) -> str:
+        return self.request.method
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,20 +222,24 @@ class ClientConnection:
         *,
         reports_progress: bool = False,
         context: Any = None,
-    ) -> tuple[Call, Request]:
-        """The request to send, and the call that its events will name."""
+    ) -> Call:
+        """The call that events will name; its `request` has to be sent."""
         if self.state is State.CLOSED:
             raise Closed
         seconds = inf if timeout is None else timeout
         id = next(self._ids)
-        call = Call(id, method, seconds, now + seconds, now + seconds * MAX_EXTENSION)
-        call.context = context
         meta = {**self._meta, "progressToken": id} if reports_progress else self._meta
         fields = dict(params) if params else {}
         if meta:
             fields["_meta"] = {**(fields.get("_meta") or {}), **meta}
-        self._calls[id] = call
-        return call, Request(id, method, fields or None)
+        call = self._calls[id] = Call(
+            Request(id, method, fields or None),
+            timeout=seconds,
+            due=now + seconds,
+            give_up_at=now + seconds * MAX_EXTENSION,
+            context=context,
+        )
+        return call
 
     def cancel(self, call: Call, reason: str) -> Notification | None:
         """Wait for this call no longer; returns what tells the server, if anything does.

@@ -253,10 +253,10 @@ class Listing:
     def to_json(self) -> JsonObject:
         """Everything but `dropped`."""
         return _written(
-            tools=[one.to_json() for one in self.tools],
-            resources=[one.to_json() for one in self.resources],
-            resourceTemplates=[one.to_json() for one in self.resource_templates],
-            prompts=[one.to_json() for one in self.prompts],
+            tools=[entry.to_json() for entry in self.tools],
+            resources=[entry.to_json() for entry in self.resources],
+            resourceTemplates=[entry.to_json() for entry in self.resource_templates],
+            prompts=[entry.to_json() for entry in self.prompts],
             instructions=self.instructions,
         )
 
@@ -278,7 +278,7 @@ class Listing:
 def _objects(fields: JsonObject, key: str) -> list[JsonObject]:
     value = fields.get(key, [])
     if not isinstance(value, list) or not all(
-        isinstance(one, dict) for one in cast("list[Any]", value)
+        isinstance(item, dict) for item in cast("list[Any]", value)
     ):
         raise InvalidDeclaration(f"{key}: not a list of objects")
     return cast("list[JsonObject]", value)

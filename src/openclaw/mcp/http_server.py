@@ -24,6 +24,7 @@ from openclaw.mcp.revisions import HANDSHAKE_REVISIONS
 from openclaw.mcp.sse import encode_event
 
 METHODS = "GET, POST, DELETE"
+_EVENT_OVERHEAD = 200
 
 Headers = Sequence[tuple[str, str]]  # with lower-case names, as they came
 
@@ -154,6 +155,11 @@ class StreamEvent:
     data: bytes
     id: str
 
+    @property
+    def size(self) -> int:
+        """About what it takes in memory, also without any data."""
+        return len(self.data) + _EVENT_OVERHEAD
+
     def encode(self, retry_ms: int | None = None) -> bytes:
         return encode_event(self.data, id=self.id, retry_ms=retry_ms)
 
@@ -173,19 +179,15 @@ class StreamLog:
         self._last += 1
         event = StreamEvent(stream, self._last, data, f"{self._prefix}-{self._last}")
         self._events.append(event)
-        self._bytes += len(data)
+        self._bytes += event.size
         while self._bytes > self._most and len(self._events) > 1:
-            self._bytes -= len(self._events.popleft().data)
+            self._bytes -= self._events.popleft().size
         return event
 
-    def after(self, event_id: str) -> tuple[str, list[StreamEvent]] | None:
-        """The stream of this event and what came after it there; None if the event is not known."""
-        known = next((event for event in self._events if event.id == event_id), None)
-        if known is None:
-            return None
-        later = [one for one in self._events if one.stream == known.stream]
-        return known.stream, [one for one in later if one.number > known.number]
+    def find(self, event_id: str) -> StreamEvent | None:
+        """None if the event is not known, or not any more."""
+        return next((event for event in self._events if event.id == event_id), None)
 
     def unsent(self, stream: str, after: int) -> list[StreamEvent]:
         """What this stream had after the event with this number."""
-        return [one for one in self._events if one.stream == stream and one.number > after]
+        return [event for event in self._events if event.stream == stream and event.number > after]

@@ -88,12 +88,12 @@ def _parsed(result: JsonObject, revision: Revision, info: JsonObject) -> Handsha
     if not isinstance(capabilities, dict) or not isinstance(instructions, str | None):
         raise NotUnderstood("its answer to the handshake is not valid MCP")
     offered = {name: _object(result["capabilities"]).get(name) for name in _CAPABILITIES}
-    if not all(isinstance(one, dict | None) for one in offered.values()):
+    if not all(isinstance(capability, dict | None) for capability in offered.values()):
         raise NotUnderstood("its capabilities are not valid MCP")
     name, version = info.get("name"), info.get("version")
     return Handshake(
         revision,
-        {name: one for name, one in offered.items() if one is not None},
+        {name: capability for name, capability in offered.items() if capability is not None},
         name if isinstance(name, str) else None,
         version if isinstance(version, str) else None,
         instructions,
@@ -176,13 +176,13 @@ class Negotiation:
 
     def answered(self, method: str, result: JsonObject, now: float) -> list[Ask]:
         try:
-            found = discovered(result) if method == names.DISCOVER else initialized(result)
+            handshake = discovered(result) if method == names.DISCOVER else initialized(result)
         except NotUnderstood as problem:
             return self.refused(method, problem, now)
         if method == names.INITIALIZE or self.phase in (Phase.DISCOVERING, Phase.WAITING):
-            self._end(found)
+            self._end(handshake)
         elif self.phase is Phase.BOTH:
-            self._modern = found
+            self._modern = handshake
             self.phase, self.deadline = Phase.LATE, now + LATE_SECONDS
         return []
 

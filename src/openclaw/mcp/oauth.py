@@ -522,7 +522,7 @@ class OAuthFlow:
         response = yield from self._fetch(_form_request(endpoint, form, {}))
         assertion = text_of(response.document().get("access_token"))
         if response.status != 200 or assertion is None:
-            raise _refusal(response, "did not vouch for the user", who="the identity provider")
+            raise _refusal(response, "did not vouch for the user", sender="the identity provider")
         return assertion
 
     # ---- the token endpoint
@@ -619,7 +619,7 @@ def _form_request(url: str, form: dict[str, str], headers: dict[str, str]) -> Ht
 
 
 def _refusal(
-    response: HttpResponse, what: str, who: str = "the authorization server"
+    response: HttpResponse, problem: str, sender: str = "the authorization server"
 ) -> OAuthError:
     """The error for an answer without what was asked for.
 
@@ -631,10 +631,10 @@ def _refusal(
     why = f": {shown(words)}" if words else ""
     if is_temporary(response) or code in _TEMPORARY_CODES:
         after = _seconds(response.headers.get("retry-after"), 0.0)
-        return OAuthUnavailable(f"{who} answered {response.status}{why}", after)
+        return OAuthUnavailable(f"{sender} answered {response.status}{why}", after)
     if code is None:
-        return OAuthUnavailable(f"{who} {what} (it answered {response.status})")
-    return LoginRefused(f"{who} {what} ({response.status}{why})", code)
+        return OAuthUnavailable(f"{sender} {problem} (it answered {response.status})")
+    return LoginRefused(f"{sender} {problem} ({response.status}{why})", code)
 
 
 def _seconds(value: object, otherwise: float) -> float:

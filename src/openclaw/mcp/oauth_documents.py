@@ -219,9 +219,9 @@ class AuthorizationServer:
     def endpoint(self, name: str) -> str | None:
         return text_of(self.document.get(f"{name}_endpoint"))
 
-    def supported(self, what: str) -> tuple[str, ...] | None:
+    def supported(self, feature: str) -> tuple[str, ...] | None:
         """The values that it lists; None if it does not say."""
-        return texts_of(self.document.get(f"{what}_supported"))
+        return texts_of(self.document.get(f"{feature}_supported"))
 
     def says(self, name: str) -> bool:
         return self.document.get(name) is True

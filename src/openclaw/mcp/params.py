@@ -127,8 +127,8 @@ def problem_with(method: str, params: JsonObject, revision: Revision) -> str | N
     meta = params.get("_meta")
     if meta is not None and (problem := _meta(meta)):
         problems.append(f"_meta {problem}")
-    found = next(filter(None, problems), None)
-    return None if found is None else f"{method}: params {found}"
+    problem_text = next(filter(None, problems), None)
+    return None if problem_text is None else f"{method}: params {problem_text}"
 
 
 def problem_with_envelope(params: Mapping[str, Any] | None) -> str | None:

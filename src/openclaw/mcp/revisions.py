@@ -97,9 +97,6 @@ REVISIONS = {
     revision.name: revision
     for revision in (V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28)
 }
-HANDSHAKE_REVISIONS = tuple(name for name, one in REVISIONS.items() if not one.stateless)
-STATELESS_REVISIONS = tuple(name for name, one in REVISIONS.items() if one.stateless)
+HANDSHAKE_REVISIONS = tuple(name for name, revision in REVISIONS.items() if not revision.stateless)
 LATEST_WITH_HANDSHAKE = V2025_11_25
 LATEST = V2026_07_28
-# Streamable HTTP without a version header, section "Protocol Version Header" of 2025-06-18.
-ASSUMED_OVER_HTTP = V2025_03_26

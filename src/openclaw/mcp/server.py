@@ -217,10 +217,14 @@ class ServerConnection:
 
     def next_deadline(self) -> float | None:
         """When `time_passed` has to be called, if nothing happens before."""
-        return min((at for at in self._asked.values() if at is not None), default=None)
+        return min(
+            (deadline for deadline in self._asked.values() if deadline is not None), default=None
+        )
 
     def time_passed(self, now: float) -> list[Event]:
-        late = [id for id, at in self._asked.items() if at is not None and at <= now]
+        late = [
+            id for id, deadline in self._asked.items() if deadline is not None and deadline <= now
+        ]
         events: list[Event] = []
         for id in late:
             events += self.send(Withdraw(id, "no answer came in time"))
@@ -272,7 +276,9 @@ class ServerConnection:
         problem = params.problem_with_envelope(fields)
         if problem is not None:
             return self._refuse_now(request.id, INVALID_PARAMS, problem, batch=batch)
-        offered = {one.name: one for one in self.offer.revisions if one.stateless}
+        offered = {
+            candidate.name: candidate for candidate in self.offer.revisions if candidate.stateless
+        }
         revision = offered.get(meta[names.META_VERSION])
         if revision is None:
             data = {"supported": list(offered), "requested": meta[names.META_VERSION]}
@@ -300,10 +306,14 @@ class ServerConnection:
         problem = params.problem_with(request.method, fields, LATEST_WITH_HANDSHAKE)
         if problem is not None:
             return self._refuse_now(request.id, INVALID_PARAMS, problem)
-        offered = {one.name: one for one in self.offer.revisions if not one.stateless}
+        offered = {
+            candidate.name: candidate
+            for candidate in self.offer.revisions
+            if not candidate.stateless
+        }
         if not offered:
             data = {
-                "supported": [one.name for one in self.offer.revisions],
+                "supported": [candidate.name for candidate in self.offer.revisions],
                 "requested": fields["protocolVersion"],
             }
             words = "Unsupported protocol version"
@@ -577,7 +587,7 @@ class ServerConnection:
             case ListChanged(kind):
                 method, key = _CHANGES[kind]
                 fields: JsonObject = {}
-                wanted = [id for id, one in self._subscriptions.items() if one.get(key)]
+                wanted = [id for id, filters in self._subscriptions.items() if filters.get(key)]
                 unasked = self.offer.has(kind, "listChanged")
             case ResourceUpdated(uri):
                 method, fields = names.RESOURCE_UPDATED, {"uri": uri}
@@ -593,7 +603,9 @@ class ServerConnection:
         return outgoing
 
     def _subscribers(self, key: str, value: str) -> list[Id]:
-        return [id for id, one in self._subscriptions.items() if value in (one.get(key) or ())]
+        return [
+            id for id, filters in self._subscriptions.items() if value in (filters.get(key) or ())
+        ]
 
 
 def missing_capability_error(required: JsonObject) -> ErrorData:

@@ -44,8 +44,8 @@ class RemoteError(CallFailed):
 
 
 class TooLarge(CallFailed):
-    def __init__(self, limit: int, what: str = "bytes") -> None:
-        super().__init__(f"the answer is over the limit of {limit} {what}")
+    def __init__(self, limit: int, unit: str = "bytes") -> None:
+        super().__init__(f"the answer is over the limit of {limit} {unit}")
         self.limit = limit
 
 
@@ -70,9 +70,9 @@ class NeedsLogin(Exception):
 
 def first_cause(error: BaseException) -> BaseException:
     """The most telling error inside nested groups: one of ours, if there is one."""
-    found = list(leaves(error))
-    telling = [leaf for leaf in found if isinstance(leaf, ConnectionFailed | NeedsLogin)]
-    return (telling or found)[0]
+    causes = list(leaves(error))
+    telling = [leaf for leaf in causes if isinstance(leaf, ConnectionFailed | NeedsLogin)]
+    return (telling or causes)[0]
 
 
 def error_text(error: BaseException) -> str:

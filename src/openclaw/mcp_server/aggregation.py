@@ -124,7 +124,7 @@ def _read_inside(path: Path, directories: Sequence[Path], limit: int) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise LeftOut("it is not a regular file")
         real = path.resolve()
-        inside = any(real.is_relative_to(one.resolve()) for one in directories)
+        inside = any(real.is_relative_to(directory.resolve()) for directory in directories)
         # If the path was swapped between opening and resolving it, this is another file.
         if not inside or not os.path.samestat(status, real.stat(follow_symlinks=False)):
             raise LeftOut("it is outside the workspace")
@@ -137,11 +137,11 @@ def _read_inside(path: Path, directories: Sequence[Path], limit: int) -> bytes:
 
 def _true_type(declared: str, data: bytes) -> str:
     declared = kinds.normalise(declared)
-    found = sniff(data[:HEAD_BYTES])
-    if found is None or declared == found:
+    sniffed = sniff(data[:HEAD_BYTES])
+    if sniffed is None or declared == sniffed:
         return declared
-    if declared in ("", "application/octet-stream") or found in kinds.IMAGE_TYPES:
-        return found
+    if declared in ("", "application/octet-stream") or sniffed in kinds.IMAGE_TYPES:
+        return sniffed
     return "application/octet-stream" if declared in kinds.IMAGE_TYPES else declared
 
 

@@ -23,7 +23,6 @@ from openclaw.mcp.http_server import (
     Form,
     Headers,
     Refusal,
-    StreamEvent,
     StreamLog,
     refuse,
     requests_in,
@@ -192,14 +191,9 @@ class Session:
         if stream is not None:
             stream.let_go()
 
-    def resumed(self, event_id: str) -> "tuple[Stream | None, list[StreamEvent]] | None":
-        """The stream of this event, if it is still open, and what came after it."""
-        known = self.log.after(event_id)
-        if known is None:
-            return None
-        name, events = known
+    def open_stream_named(self, name: str) -> Stream | None:
         streams = [self.own, *self._by_call.values()]
-        return next((one for one in streams if one.name == name), None), events
+        return next((stream for stream in streams if stream.name == name), None)
 
     async def _write(self, outgoing: Outgoing) -> None:
         stream = self.own if outgoing.call is None else self._by_call.get(outgoing.call, self.own)
@@ -512,10 +506,11 @@ class HttpApp:
             stream = session.own
             missed = session.log.unsent(stream.name, stream.last_sent)
         else:
-            known = session.resumed(last)
-            if known is None:
+            event = session.log.find(last)
+            if event is None:
                 return refuse(400, "this event is not known any more")
-            stream, missed = known
+            stream = session.open_stream_named(event.stream)
+            missed = session.log.unsent(event.stream, event.number)
         pipe = Pipe()
         if stream is None:
             pipe.end()

@@ -54,10 +54,10 @@ _QUESTION = "question-"  # how the names of our questions begin
 
 
 def _check_answers(responses: Mapping[str, Any]) -> None:
-    for key, one in responses.items():
+    for key, response in responses.items():
         if not key.startswith(_QUESTION):
             continue  # not ours: ignored, as the extension says
-        answer: JsonObject = cast("JsonObject", one) if isinstance(one, Mapping) else {}
+        answer: JsonObject = cast("JsonObject", response) if isinstance(response, Mapping) else {}
         known = answer.get("action") in ("accept", "decline", "cancel")
         if not known or not isinstance(answer.get("content") or {}, Mapping):
             wanted = "{action: accept, decline or cancel, content: an object}"
@@ -116,8 +116,8 @@ class _Run:
 
     def _update_questions(self) -> None:
         requests = {
-            key: {"method": names.ELICIT, "params": one.params}
-            for key, one in self.questions.items()
+            key: {"method": names.ELICIT, "params": question.params}
+            for key, question in self.questions.items()
         }
         if self.task.open:
             self.change(status="input_required" if requests else "working", requests=requests)
@@ -254,8 +254,8 @@ class OrderTasks:
             run.change(message=f"waiting for the user: {commands}")
         while ids:
             listed = await list_questions(store, self.handler.clock.now_ms())
-            asked = [one for one in listed if one.id in ids]
-            if all(one.state != "open" for one in asked):
+            asked = [question for question in listed if question.id in ids]
+            if all(question.state != "open" for question in asked):
                 return asked[0] if asked else None
             await anyio.sleep(_SYNC_SECONDS)
         return None
@@ -353,13 +353,13 @@ class OrderTasks:
         if task.open:
             await task_records.tell_task(store, task, responses)
         while True:
-            found = await self._current(task.id)
-            if found is None:
+            current = await self._current(task.id)
+            if current is None:
                 raise RpcError(INVALID_PARAMS, "the order is no longer known")
-            if not found.open:
-                return _result(found)
-            if found.requests.keys() - responses.keys():
-                return _input_required(found, arguments, self.handler.clock)
+            if not current.open:
+                return _result(current)
+            if current.requests.keys() - responses.keys():
+                return _input_required(current, arguments, self.handler.clock)
             await anyio.sleep(_LOOK_SECONDS)
 
     # ---- what clients ask about tasks

@@ -50,17 +50,17 @@ _TYPES: dict[str, tuple[type, str]] = {
 
 def checked_order(schema: Mapping[str, Any], arguments: Mapping[str, Any] | None) -> Json:
     """An order's arguments; keys that the schema does not have are ignored."""
-    given = {key: value for key, value in (arguments or {}).items() if key in schema["properties"]}
-    _check(schema, given, "")
-    session_key = given.get("sessionKey")
+    order = {key: value for key, value in (arguments or {}).items() if key in schema["properties"]}
+    _check(schema, order, "")
+    session_key = order.get("sessionKey")
     if session_key is not None and not 0 < len(session_key) <= SESSION_KEY_LENGTH:
         raise InvalidRequest(
             f"must be 1 to {SESSION_KEY_LENGTH} characters long, not {len(session_key)}",
             field="sessionKey",
         )
-    if not (given["message"].strip() or given.get("images") or given.get("files")):
+    if not (order["message"].strip() or order.get("images") or order.get("files")):
         raise InvalidRequest("is empty", field="message")
-    return given
+    return order
 
 
 def _check(schema: Mapping[str, Any], value: Any, path: str) -> None:
@@ -100,7 +100,7 @@ async def receive(
         items = order.get(field, ())
         if len(items) > most:
             raise InvalidRequest(f"has {len(items)} items; at most {most} are allowed", field=field)
-        wanted += [(f"{field}[{at}]", item, allowed) for at, item in enumerate(items)]
+        wanted += [(f"{field}[{index}]", item, allowed) for index, item in enumerate(items)]
     if not wanted:
         return ()
     from openclaw.media.intake import Intake  # few orders have attachments
@@ -196,8 +196,8 @@ def asking(put: AskPerson) -> Ask:
         choice = {
             "type": "string",
             "title": "Allow it?",
-            "enum": [one.id for one in question.choices],
-            "enumNames": [one.label for one in question.choices],
+            "enum": [option.id for option in question.choices],
+            "enumNames": [option.label for option in question.choices],
         }
         reason = {"type": "string", "title": "If not, why? The agent will see your reason"}
         form = {
@@ -209,8 +209,8 @@ def asking(put: AskPerson) -> Ask:
         answer = await put({"mode": "form", "message": message, "requestedSchema": form})
         if answer == NOBODY:
             return answer
-        said = (answer.content if answer.choice == ACCEPT else None) or {}
-        return Answer(str(said.get("answer", NO)), str(said.get("reason") or ""))
+        content = (answer.content if answer.choice == ACCEPT else None) or {}
+        return Answer(str(content.get("answer", NO)), str(content.get("reason") or ""))
 
     return ask
 
@@ -344,7 +344,7 @@ async def _workspace(settings: AgentSettings, caller: Caller) -> Path | None:
         named.append(Path.cwd())
     private = [path.resolve() for path in settings.private]
     for directory in (path.resolve() for path in named):
-        if not any(one.is_relative_to(directory) for one in private):
+        if not any(private_path.is_relative_to(directory) for private_path in private):
             return directory
     return None
 

@@ -51,7 +51,7 @@ def connected(
 
 
 def call(connection: ClientConnection, timeout: float | None = 10.0, now: float = 0.0) -> Call:
-    return connection.request("tools/call", {"name": "x"}, now, timeout)[0]
+    return connection.request("tools/call", {"name": "x"}, now, timeout)
 
 
 def asks(id: jsonrpc.Id, method: str = "roots/list") -> Request:
@@ -115,8 +115,8 @@ def test_calls_run_out_of_time_and_the_server_is_told() -> None:
 
 def test_progress_keeps_a_call_alive_but_not_for_ever() -> None:
     connection = connected()
-    own, request = connection.request("tools/call", {}, 0.0, 10.0, reports_progress=True)
-    token = (request.params or {})["_meta"]["progressToken"]
+    own = connection.request("tools/call", {}, 0.0, 10.0, reports_progress=True)
+    token = (own.request.params or {})["_meta"]["progressToken"]
     step = Notification(names.PROGRESS, {"progressToken": token, "progress": 1, "message": "m"})
     assert connection.receive(step, 9.0) == [Progressed(own, 1.0, None, "m")]
     assert own.due == 19.0
@@ -183,14 +183,14 @@ def test_how_the_server_learns_that_nobody_waits(
 
 def test_the_handshake_is_not_cancelled_and_has_no_meta_of_its_own() -> None:
     connection = ClientConnection(ClientSettings(client_info={}))
-    own, request = connection.request(names.INITIALIZE, {"a": 1}, 0.0)
-    assert request.params == {"a": 1}
+    own = connection.request(names.INITIALIZE, {"a": 1}, 0.0)
+    assert own.request.params == {"a": 1}
     assert connection.cancel(own, "stop") is None
 
 
 def test_each_request_of_2026_07_28_says_who_asks() -> None:
     connection = connected("2026-07-28", capabilities={"roots": {}}, log_level="info")
-    _, request = connection.request("tools/list", {"_meta": {"own": 1}}, 0.0)
+    request = connection.request("tools/list", {"_meta": {"own": 1}}, 0.0).request
     meta = (request.params or {})["_meta"]
     assert meta[names.META_VERSION] == "2026-07-28"
     assert meta[names.META_CAPABILITIES] == {"roots": {}}
@@ -203,7 +203,7 @@ def test_headers_repeat_what_the_revision_wants_repeated() -> None:
     connection = connected("2026-07-28", over_http=True)
     connection.learn_tools({"weather": schema})
     params = {"name": "weather", "arguments": {"city": "Ulm"}}
-    _, request = connection.request("tools/call", params, 0.0)
+    request = connection.request("tools/call", params, 0.0).request
     assert connection.headers(request) == {
         "mcp-protocol-version": "2026-07-28",
         "mcp-method": "tools/call",
@@ -215,7 +215,7 @@ def test_headers_repeat_what_the_revision_wants_repeated() -> None:
 
 def test_a_server_may_end_a_subscription_and_nothing_else_of_ours() -> None:
     connection = connected("2026-07-28")
-    listening, _ = connection.request(names.LISTEN, {}, 0.0)
+    listening = connection.request(names.LISTEN, {}, 0.0)
     other = call(connection)
 
     def cancelled(id: Any) -> Notification:

@@ -17,16 +17,25 @@ def headers(**more: str) -> Headers:
 
 
 def test_a_broken_stream_is_resumed_where_it_broke():
-    log = StreamLog("s", most_bytes=1000)
+    log = StreamLog("s", most_bytes=2000)
     first = log.add("a", b"")
     log.add("b", b"1")
     second = log.add("a", b"2")
     third = log.add("a", b"3")
-    assert log.after(first.id) == ("a", [second, third])
-    assert log.after(second.id) == ("a", [third])
-    assert log.after("unknown") is None
-    log.add("a", b"x" * 999)
-    assert log.after(second.id) is None  # forgotten: the client has to ask anew
+    assert log.find(first.id) == first
+    assert log.unsent("a", first.number) == [second, third]
+    assert log.unsent("a", second.number) == [third]
+    assert log.find("unknown") is None
+    log.add("a", b"x" * 1999)
+    assert log.find(second.id) is None  # forgotten: the client has to ask anew
+
+
+def test_events_without_data_are_forgotten_as_well():
+    log = StreamLog("s", most_bytes=2000)
+    first = log.add("a", b"")
+    for _ in range(20):
+        log.add("a", b"")
+    assert log.find(first.id) is None
 
 
 def test_an_event_that_is_larger_than_all_that_is_remembered_is_remembered_alone():
@@ -34,7 +43,7 @@ def test_an_event_that_is_larger_than_all_that_is_remembered_is_remembered_alone
     first = log.add("a", b"1")
     large = log.add("a", b"x" * 100)
     assert log.unsent("a", first.number) == [large]
-    assert log.after(first.id) is None
+    assert log.find(first.id) is None
 
 
 @pytest.mark.parametrize(

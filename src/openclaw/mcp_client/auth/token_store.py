@@ -68,13 +68,13 @@ class LoginStore:
 
     def delete(self, key: str) -> bool:
         path = self._path(key)
-        found = path.exists()
+        existed = path.exists()
         locks = (path.with_name(f".{path.name}.lock"), self.directory / f".{key}.refresh")
         path.unlink(missing_ok=True)
         for lock in locks:
             with contextlib.suppress(OSError):  # Windows keeps one that another process holds
                 lock.unlink()
-        return found
+        return existed
 
 
 class KeyringLoginStore(LoginStore):
@@ -112,14 +112,14 @@ class KeyringLoginStore(LoginStore):
             raise OperatorFacing(f"the keyring did not accept the login: {error}") from error
 
     def delete(self, key: str) -> bool:
-        found = self._text(key) is not None
-        if found:
+        existed = self._text(key) is not None
+        if existed:
             try:
                 self._keyring.delete_password(_SERVICE, key)
             except self._errors.KeyringError as error:
                 raise OperatorFacing(f"the keyring did not remove the login: {error}") from error
         super().delete(key)
-        return found
+        return existed
 
 
 def open_login_store(store: str, directory: Path) -> LoginStore:
@@ -127,10 +127,10 @@ def open_login_store(store: str, directory: Path) -> LoginStore:
 
 
 def _record(text: bytes) -> Record:
-    found: Any = json.loads(text)
-    if not isinstance(found, dict):
+    record: Any = json.loads(text)
+    if not isinstance(record, dict):
         raise ValueError("it is not an object")  # noqa: TRY004  a file's content, not an argument
-    return cast(Record, found)
+    return cast(Record, record)
 
 
 @dataclass(frozen=True, slots=True)

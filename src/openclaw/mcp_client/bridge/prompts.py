@@ -115,9 +115,9 @@ def render_prompt(
 ) -> tuple[PromptMessage, ...]:
     """The answer to `prompts/get`: every message in its own frame, after `clean`."""
     rendered: list[PromptMessage] = []
-    for found in json_objects(raw.get("messages")):
-        role = "assistant" if found.get("role") == "assistant" else "user"
-        content = found.get("content")
+    for message in json_objects(raw.get("messages")):
+        role = "assistant" if message.get("role") == "assistant" else "user"
+        content = message.get("content")
         blocks = json_list(content) or [content]
         result = frame_result(clean(render_result({"content": blocks}, how)))
         rendered.append(PromptMessage(role, result.blocks))

@@ -60,8 +60,8 @@ def filter_resources(resources: "Iterable[Resource]", filters: Sequence[str]) ->
 
     Pages of MCP apps are left out: they are for people, not models.
     """
-    for_models = [one for one in resources if not one.uri.startswith("ui://")]
-    return [one for one in for_models if not filters or _matches(one.uri, filters)]
+    for_models = [resource for resource in resources if not resource.uri.startswith("ui://")]
+    return [resource for resource in for_models if not filters or _matches(resource.uri, filters)]
 
 
 def _matches(uri: str, filters: Sequence[str]) -> bool:
@@ -76,11 +76,11 @@ def resolve(
 ) -> ResolvedResource:
     """The answer to `resources/read` as text; binary content becomes a placeholder."""
     parts: list[str] = []
-    for found in json_objects(raw.get("contents")):
-        text = found.get("text")
+    for part in json_objects(raw.get("contents")):
+        text = part.get("text")
         if not isinstance(text, str):
             unknown = mime_type(resource.mime_type)
-            text = binary_placeholder(mime_type(found.get("mimeType"), unknown=unknown))
+            text = binary_placeholder(mime_type(part.get("mimeType"), unknown=unknown))
         parts.append(text)
     content = redact("\n".join(parts))
     whole = len(content) <= MAX_ONE
@@ -90,12 +90,13 @@ def resolve(
 def needs_reader(servers: ServerResources, budget: int = DEFAULT_BUDGET) -> bool:
     if servers.templates or servers.skills:
         return True
-    read = {one.uri: one for one in servers.read}
-    if any(one.uri not in read for one in servers.listed):
+    read = {resource.uri: resource for resource in servers.read}
+    if any(resource.uri not in read for resource in servers.listed):
         return True
-    sizes = sum(len(one.content) for one in servers.read)
+    sizes = sum(len(resource.content) for resource in servers.read)
     return sizes > budget or any(
-        not one.whole or one.content.startswith("[Binary content:") for one in servers.read
+        not resource.whole or resource.content.startswith("[Binary content:")
+        for resource in servers.read
     )
 
 
@@ -103,21 +104,21 @@ def build_resource_context(servers: Iterable[ServerResources], budget: int = DEF
     """The block that goes before the conversation; empty if no server has resources."""
     blocks: list[str] = []
     left = budget
-    for one in sorted(servers, key=lambda server: server.server):
+    for source in sorted(servers, key=lambda server: server.server):
         unseen: list[str] = []
-        read = {resource.uri: resource for resource in one.read}
-        for resource in one.read:
+        read = {resource.uri: resource for resource in source.read}
+        for resource in source.read:
             if len(resource.content) > left:
                 unseen.append(_mention(resource.name, resource.uri))
                 continue
             left -= len(resource.content)
-            blocks.append(_block(resource, one.reader))
-        unseen += [_mention(r.name, r.uri) for r in one.listed if r.uri not in read]
-        unseen += [f"- {sanitise_label(template, _LABEL)}" for template in one.templates]
-        if unseen and one.reader:
-            blocks.append(_unseen(one, unseen))
-        if one.skills and one.reader:
-            blocks.append(_skills(one))
+            blocks.append(_block(resource, source.reader))
+        unseen += [_mention(r.name, r.uri) for r in source.listed if r.uri not in read]
+        unseen += [f"- {sanitise_label(template, _LABEL)}" for template in source.templates]
+        if unseen and source.reader:
+            blocks.append(_unseen(source, unseen))
+        if source.skills and source.reader:
+            blocks.append(_skills(source))
     return "\n".join([HEADING, INTRODUCTION, "", *blocks]) if blocks else ""
 
 
@@ -138,23 +139,21 @@ def heading_name(name: str) -> str:
     return "(name withheld)" if detect(name).suspicious or not short else short
 
 
-def _skills(one: ServerResources) -> str:
+def _skills(source: ServerResources) -> str:
     lines = [
         f"- {skill.name}: {skill.description} ({sanitise_label(skill.uri, _LABEL)})"
-        for skill in one.skills
+        for skill in source.skills
     ]
-    framed = frame("\n".join(lines), sender=one.server, notice=False)
-    return (
-        f"### MCP Skills: {one.server}, to be read with {one.reader} when they are needed\n{framed}"
-    )
+    framed = frame("\n".join(lines), sender=source.server, notice=False)
+    return f"### MCP Skills: {source.server}, to be read with {source.reader} when they are needed\n{framed}"
 
 
-def _unseen(one: ServerResources, lines: Sequence[str]) -> str:
+def _unseen(source: ServerResources, lines: Sequence[str]) -> str:
     shown = list(lines[:MAX_NAMED])
     if len(lines) > MAX_NAMED:
         shown.append(f"- and {len(lines) - MAX_NAMED} more")
-    framed = frame("\n".join(shown), sender=one.server, notice=False)
-    return f"### MCP Resource: {one.server}, to be read with {one.reader}\n{framed}"
+    framed = frame("\n".join(shown), sender=source.server, notice=False)
+    return f"### MCP Resource: {source.server}, to be read with {source.reader}\n{framed}"
 
 
 def _mention(name: str, uri: str) -> str:

@@ -70,7 +70,7 @@ class _Parts:
     @property
     def media(self) -> list[Media]:
         """What the model may see; media with only an address is fetched when it is delivered."""
-        return [one for one in self.outputs if isinstance(one, Media) and one.data is not None]
+        return [part for part in self.outputs if isinstance(part, Media) and part.data is not None]
 
 
 def render_result(raw: Mapping[str, Any], how: Rendering) -> ToolResult:
@@ -325,12 +325,12 @@ def make_room(directory: Path, size: int) -> bool:
 
 
 def _by_age(directory: Path) -> list[tuple[Path, os.stat_result]]:
-    found: list[tuple[Path, os.stat_result]] = []
+    files: list[tuple[Path, os.stat_result]] = []
     with os.scandir(directory) as entries:
         for entry in entries:
             with contextlib.suppress(FileNotFoundError):  # another process may delete it as well
-                found.append((Path(entry.path), entry.stat(follow_symlinks=False)))
-    return sorted(found, key=lambda pair: pair[1].st_mtime_ns)
+                files.append((Path(entry.path), entry.stat(follow_symlinks=False)))
+    return sorted(files, key=lambda pair: pair[1].st_mtime_ns)
 
 
 def new_name(whose: Untrusted) -> FileName:
@@ -343,9 +343,9 @@ def new_name(whose: Untrusted) -> FileName:
 
 def from_name(name: str) -> Untrusted | None:
     """What a file's name says about it; None if it isn't a stored result."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    parts = _NAME.fullmatch(name)
+    if parts is None:
         return None
-    mode: Mode = "datamark" if found["mode"] == "datamark" else "frame"
-    guarded = found["guarded"] is not None
-    return Untrusted(MCP_SERVER, unquote(found["server"]), mode, guarded)
+    mode: Mode = "datamark" if parts["mode"] == "datamark" else "frame"
+    guarded = parts["guarded"] is not None
+    return Untrusted(MCP_SERVER, unquote(parts["server"]), mode, guarded)

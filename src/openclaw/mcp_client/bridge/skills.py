@@ -41,8 +41,8 @@ class ServedSkill(NamedTuple):
 
 def served_skills(entries: object) -> list[ServedSkill]:
     """The entries that follow the extension; others are left out."""
-    found = [_skill(json_object(one)) for one in json_list(entries)]
-    return [one for one in found if one is not None]
+    parsed = [_skill(json_object(skill)) for skill in json_list(entries)]
+    return [skill for skill in parsed if skill is not None]
 
 
 def _skill(entry: Mapping[str, Any]) -> ServedSkill | None:
@@ -82,8 +82,8 @@ def _files(resources: object, uri: str) -> dict[str, tuple[str, int]] | None:
 
 def owner(skills: Iterable[ServedSkill], uri: str) -> ServedSkill | None:
     """The skill that this file belongs to: the innermost, as skills may be nested."""
-    inside = [one for one in skills if uri.startswith(one.root)]
-    return max(inside, key=lambda one: len(one.root), default=None)
+    inside = [skill for skill in skills if uri.startswith(skill.root)]
+    return max(inside, key=lambda skill: len(skill.root), default=None)
 
 
 def mismatch(skills: Sequence[ServedSkill], uri: str, contents: Sequence[object]) -> str | None:

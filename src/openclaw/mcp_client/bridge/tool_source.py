@@ -51,7 +51,7 @@ class McpToolSource:
         self._view, self._traceparent = view, traceparent
 
     def specs(self) -> Sequence[ToolSpec]:
-        return tuple(one.spec for one in self._view().values())
+        return tuple(tool.spec for tool in self._view().values())
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
         bound = self._view().get(name)
@@ -93,7 +93,7 @@ class McpToolSource:
 
 async def _resource(bound: CallableTool, arguments: JsonObject, context: CallContext) -> RawResult:
     uri, declared = arguments.get("uri"), bound.server.prepared.tools
-    whole = next((one.whole for one in declared if one.whole and one.uri == uri), None)
+    whole = next((part.whole for part in declared if part.whole and part.uri == uri), None)
     if whole is not None:  # a tool's description that was cut
         return {"contents": [{"uri": uri, "text": whole}]}
     if not isinstance(uri, str) or not uri:

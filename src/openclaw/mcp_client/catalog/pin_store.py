@@ -196,13 +196,13 @@ class ShadowingMonitor:
         self._logged: set[tuple[str, str, str]] = set()
 
     def look(self, servers: Iterable[tuple[str, Pinning]]) -> list[pins.ToolShadowing]:
-        found = pins.find_shadowing({name: pinning.mentions for name, pinning in servers})
-        pairs = Counter((one.server, one.other, one.kind) for one in found)
-        for one in found:
-            pair = (one.server, one.other, one.kind)
+        crossings = pins.find_shadowing({name: pinning.mentions for name, pinning in servers})
+        pairs = Counter((crossing.server, crossing.other, crossing.kind) for crossing in crossings)
+        for crossing in crossings:
+            pair = (crossing.server, crossing.other, crossing.kind)
             if pair not in self._logged and len(self._logged) < _MAX_LOGGED:
                 self._logged.add(pair)
                 more = f" (and {pairs[pair] - 1} more)" if pairs[pair] > 1 else ""
-                words = f"{one.words()}{more}"
-                logger.warning("MCP servers: %s", words, extra={"server": one.server})
-        return found
+                words = f"{crossing.words()}{more}"
+                logger.warning("MCP servers: %s", words, extra={"server": crossing.server})
+        return crossings

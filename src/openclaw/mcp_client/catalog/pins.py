@@ -65,14 +65,14 @@ class PinReport:
 def declarations(listing: "Listing", redact: Callable[[str], str] = str) -> dict[str, Declaration]:
     """Everything that is pinned, without secrets: a changed secret isn't a changed declaration."""
     room = MAX_SERVER_TEXT
-    found: dict[str, Declaration] = {}
+    declared: dict[str, Declaration] = {}
     for name, value in _declared(listing):
         written = _written(_canonical(value))
         digest = hashlib.sha256(redact(written).encode()).hexdigest()
         text = _readable(value, min(room, MAX_TEXT), redact)
         room -= len(text)
-        found[name] = Declaration(digest, text)
-    return found
+        declared[name] = Declaration(digest, text)
+    return declared
 
 
 def _written(value: Any) -> str:
@@ -207,14 +207,14 @@ class ToolShadowing:
 
 def mentions(text: str) -> frozenset[str]:
     """Words of a declaration that may be a tool's name, folded; ordinary words are left out."""
-    found: set[str] = set()
+    mentioned: set[str] = set()
     for match in _WORD.finditer(text):
         word = match[0]
         if len(word) >= _LONG_WORD or _DISTINCTIVE.search(word):
-            found.add(word.casefold())
-            if len(found) >= _MAX_WORDS:
+            mentioned.add(word.casefold())
+            if len(mentioned) >= _MAX_WORDS:
                 break
-    return frozenset(found)
+    return frozenset(mentioned)
 
 
 def find_shadowing(servers: Mapping[str, Mapping[str, frozenset[str]]]) -> list[ToolShadowing]:
@@ -224,15 +224,15 @@ def find_shadowing(servers: Mapping[str, Mapping[str, frozenset[str]]]) -> list[
         for tool in tools:
             owners.setdefault(tool.casefold(), []).append((server, tool))
             owners.setdefault(f"mcp_{server}_{tool}".casefold(), []).append((server, tool))
-    found: list[ToolShadowing] = []
+    crossings: list[ToolShadowing] = []
     for (server, tool), *others in owners.values():
         for other, other_tool in others:
             if other != server and other_tool.casefold() == tool.casefold():
-                found.append(ToolShadowing(server, tool, other, other_tool, "shadows"))
+                crossings.append(ToolShadowing(server, tool, other, other_tool, "shadows"))
     for server, tools in servers.items():
         own = {tool.casefold() for tool in tools}
         for tool, words in tools.items():
             for word in sorted(words - own):
-                others = [one for one in owners.get(word, ()) if one[0] != server]
-                found += [ToolShadowing(server, tool, *other, "mentions") for other in others]
-    return found
+                others = [owner for owner in owners.get(word, ()) if owner[0] != server]
+                crossings += [ToolShadowing(server, tool, *other, "mentions") for other in others]
+    return crossings

@@ -54,21 +54,21 @@ def check_schema(schema: object, budget: SchemaBudget | None = None) -> dict[str
     if not isinstance(schema, dict):
         raise BadSchema("its input schema is not an object")
     budget.spend(0)
-    found = cast(dict[str, Any], schema)
+    root = cast(dict[str, Any], schema)
     try:
-        written = orjson.dumps(found)
+        written = orjson.dumps(root)
     except TypeError as error:
         raise BadSchema("its input schema is too deep, or not JSON") from error
     if len(written) > MAX_CHARACTERS:
         raise BadSchema("its input schema is too large")
-    budget.spend(_count_nodes(found))
-    if found.get("type", "object") != "object":
+    budget.spend(_count_nodes(root))
+    if root.get("type", "object") != "object":
         raise BadSchema("its input schema does not describe an object")
-    _check_shape(found)
+    _check_shape(root)
     refers = b"Ref" in written or b"$ref" in written
-    if refers and expanded_size(found) > MAX_EXPANDED_NODES:
+    if refers and expanded_size(root) > MAX_EXPANDED_NODES:
         raise BadSchema("its input schema is too complex: its references multiply")
-    return found if "type" in found else {**found, "type": "object"}
+    return root if "type" in root else {**root, "type": "object"}
 
 
 def _count_nodes(schema: dict[str, Any]) -> int:
@@ -138,10 +138,10 @@ def resolve_reference(root: Mapping[str, Any], reference: object) -> object:
             if fragment in (schema.get("$anchor"), schema.get("$dynamicAnchor")):
                 return schema
         raise BadSchema("its input schema refers to a part that is not there")
-    found: object = start
+    node: object = start
     for step in fragment.split("/")[1:]:
-        found = _step(found, step.replace("~1", "/").replace("~0", "~"))
-    return found
+        node = _step(node, step.replace("~1", "/").replace("~0", "~"))
+    return node
 
 
 def _document(root: Mapping[str, Any], address: str) -> Mapping[str, Any]:
@@ -172,9 +172,9 @@ def _all_schemas(root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     while pending:
         schema = pending.pop()
         if isinstance(schema, dict):
-            found = cast(dict[str, Any], schema)
-            yield found
-            pending.extend(subschemas(found))
+            node = cast(dict[str, Any], schema)
+            yield node
+            pending.extend(subschemas(node))
 
 
 def expanded_size(root: Mapping[str, Any]) -> int:
@@ -186,13 +186,13 @@ def expanded_size(root: Mapping[str, Any]) -> int:
             return 1
         if len(path) > MAX_REFERENCE_DEPTH:
             return MAX_EXPANDED_NODES + 1
-        found = cast(dict[str, Any], schema)
-        key = id(found)
+        node = cast(dict[str, Any], schema)
+        key = id(node)
         if key not in sizes:
             inside = path | {key}
-            targets = [resolve_reference(root, found[r]) for r in _REFERENCES if r in found]
+            targets = [resolve_reference(root, node[r]) for r in _REFERENCES if r in node]
             # Definitions apply where they are referred to.
-            applied = {k: v for k, v in found.items() if k not in ("$defs", "definitions")}
+            applied = {k: v for k, v in node.items() if k not in ("$defs", "definitions")}
             parts = [*subschemas(applied), *targets]
             sizes[key] = 1 + sum(size(part, inside) for part in parts)
         return min(sizes[key], MAX_EXPANDED_NODES + 1)
@@ -257,17 +257,17 @@ class _Checker:
             yield f"{path or 'the value'} is not allowed"
         if not isinstance(schema, dict):
             return
-        found = cast("dict[str, Any]", schema)
-        if "$ref" in found:
-            target = resolve_reference(self._root, found["$ref"])
+        node = cast("dict[str, Any]", schema)
+        if "$ref" in node:
+            target = resolve_reference(self._root, node["$ref"])
             yield from self.misfits(target, value, path, depth + 1)
-        for reason in self._own_misfits(found, value):
+        for reason in self._own_misfits(node, value):
             yield f"{path or 'the value'} {reason}"
-        yield from self._combined(found, value, path, depth)
+        yield from self._combined(node, value, path, depth)
         if isinstance(value, dict):
-            yield from self._of_object(found, cast("dict[str, Any]", value), path, depth)
+            yield from self._of_object(node, cast("dict[str, Any]", value), path, depth)
         elif isinstance(value, list):
-            yield from self._of_array(found, cast("list[Any]", value), path, depth)
+            yield from self._of_array(node, cast("list[Any]", value), path, depth)
 
     def _spend(self, steps: int) -> None:
         self._steps -= steps
@@ -277,12 +277,12 @@ class _Checker:
     def _combined(
         self, schema: dict[str, Any], value: object, path: str, depth: int
     ) -> Iterator[str]:
-        for one in schema.get("allOf") or ():
-            yield from self.misfits(one, value, path, depth + 1)
+        for option in schema.get("allOf") or ():
+            yield from self.misfits(option, value, path, depth + 1)
         # `oneOf` is treated as `anyOf`: two that fit may differ in what is not checked.
         for keyword in ("anyOf", "oneOf"):
             options = json_list(schema.get(keyword))
-            if options and not any(self._fits(one, value, depth) for one in options):
+            if options and not any(self._fits(option, value, depth) for option in options):
                 yield f"{path or 'the value'} fits none of the choices of '{keyword}'"
         if _is_fully_checked(schema.get("not")) and self._fits(schema["not"], value, depth):
             yield f"{path or 'the value'} matches what it must not"
@@ -298,7 +298,7 @@ class _Checker:
                 yield f"is not of type {' or '.join(named)}"
         if isinstance(choices := schema.get("enum"), list):
             self._spend(len(cast("list[Any]", choices)))
-            if not any(_same(value, one) for one in cast("list[Any]", choices)):
+            if not any(_same(value, choice) for choice in cast("list[Any]", choices)):
                 yield "is not one of the allowed values"
         if "const" in schema and not _same(value, schema["const"]):
             yield "is not the allowed value"
@@ -319,8 +319,8 @@ class _Checker:
         # `patternProperties` is not checked, so neither are the other properties.
         rest = True if "patternProperties" in schema else schema.get("additionalProperties", True)
         for name, part in value.items():
-            if (one := properties.get(name, rest)) is not True:
-                yield from self.misfits(one, part, f"{path}/{_shown(name)}", depth + 1)
+            if (subschema := properties.get(name, rest)) is not True:
+                yield from self.misfits(subschema, part, f"{path}/{_shown(name)}", depth + 1)
 
     def _of_array(
         self, schema: dict[str, Any], value: list[Any], path: str, depth: int
@@ -328,8 +328,8 @@ class _Checker:
         prefix, rest = json_list(schema.get("prefixItems")), schema.get("items", True)
         checked = value[: len(prefix)] if rest is True else value
         for index, part in enumerate(checked):
-            one = prefix[index] if index < len(prefix) else rest
-            yield from self.misfits(one, part, f"{path}/{index}", depth + 1)
+            subschema = prefix[index] if index < len(prefix) else rest
+            yield from self.misfits(subschema, part, f"{path}/{index}", depth + 1)
 
 
 def _is_fully_checked(schema: object) -> bool:
@@ -362,9 +362,9 @@ def _is_a(value: object, kind: str) -> bool:
     return isinstance(value, _KINDS[kind])
 
 
-def _same(one: object, other: object) -> bool:
-    numbers = _is_a(one, "number") and _is_a(other, "number")
-    return (numbers or type(one) is type(other)) and one == other
+def _same(left: object, right: object) -> bool:
+    numbers = _is_a(left, "number") and _is_a(right, "number")
+    return (numbers or type(left) is type(right)) and left == right
 
 
 def _shown(name: object) -> str:

@@ -52,20 +52,20 @@ class Suspicion:
     @property
     def summary(self) -> str:
         """Says that detection fired, but not on which text."""
-        what = "its description of itself"
+        subject = "its description of itself"
         if self.tool is not None:
-            what = f"tool '{single_line(self.tool, MAX_LABEL)}'"
-        return f"{what} looks like an attempt to give the agent orders"
+            subject = f"tool '{single_line(self.tool, MAX_LABEL)}'"
+        return f"{subject} looks like an attempt to give the agent orders"
 
     def words(self) -> str:
         return f'{self.summary}: "{self.sentence}"'
 
 
 def suspicion(tool: str | None, text: str) -> Suspicion | None:
-    found = detect_declaration(text)
-    if not found.suspicious:
+    verdict = detect_declaration(text)
+    if not verdict.suspicious:
         return None
-    return Suspicion(tool, found.score, found.signals, single_line(found.sentence, 300))
+    return Suspicion(tool, verdict.score, verdict.signals, single_line(verdict.sentence, 300))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +156,15 @@ def prepare_tools(
             continue
         dropped: list[str] = []
         try:
-            one = _prepare(label, tool, budget, redact, dropped, min(room, MAX_DESCRIPTION))
+            ready = _prepare(label, tool, budget, redact, dropped, min(room, MAX_DESCRIPTION))
         except (BadSchema, UnsafeSchema) as bad:
             warnings.append(f"tool '{label}' is left out: {bad}")
             continue
-        prepared[tool.name] = one
-        room -= len(one.description)
+        prepared[tool.name] = ready
+        room -= len(ready.description)
         warnings.extend(f"tool '{label}': {reason}" for reason in dict.fromkeys(dropped))
         suspicions.append(suspicion(tool.name, redact("\n\n".join(_words(tool)))))
-    seen = tuple(one for one in suspicions if one is not None)
+    seen = tuple(suspicion for suspicion in suspicions if suspicion is not None)
     return PreparedTools(tuple(prepared.values()), tuple(warnings), seen)
 
 
@@ -195,17 +195,17 @@ def build_catalog(servers: Iterable[ServerTools]) -> list[tuple[ToolSpec, Prepar
 
 
 def _names(servers: Sequence[ServerTools]) -> Iterable[_Named]:
-    for one in servers:
+    for server in servers:
         longer = tuple(
             _base(other.prefix, "").casefold()
             for other in servers
-            if other.server != one.server and len(other.prefix) > len(one.prefix)
+            if other.server != server.server and len(other.prefix) > len(server.prefix)
         )
-        reader = _base(one.prefix, READ_RESOURCE)
-        for tool in one.tools:
-            base = _base(one.prefix, tool.name)
+        reader = _base(server.prefix, READ_RESOURCE)
+        for tool in server.tools:
+            base = _base(server.prefix, tool.name)
             apart = base.casefold().startswith(longer) or base.casefold() == reader.casefold()
-            yield _Named(one.server, tool, base, apart and not tool.ours)
+            yield _Named(server.server, tool, base, apart and not tool.ours)
 
 
 def _assign(wanted: Sequence[_Named]) -> dict[_Named, str]:

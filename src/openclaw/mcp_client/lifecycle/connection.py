@@ -224,22 +224,22 @@ class ServerConnection:
         return await self._objects("contents", "resources/read", {"uri": uri})
 
     async def list_skills(self) -> list[ServedSkill]:
-        session, found = self._session, list[ServedSkill]()
+        session, skills = self._session, list[ServedSkill]()
         if (
             session is None
             or names.SKILLS_EXTENSION
             not in session.handshake_result.capabilities.get("extensions", {})
         ):
-            return found
+            return skills
         params: dict[str, Any] = {}
         for _ in range(bounds.MAX_PAGES):
             page = await self._request("skills/list", params)
-            found += served_skills(page.get("skills"))
+            skills += served_skills(page.get("skills"))
             cursor = page.get("nextCursor")
-            if not isinstance(cursor, str) or len(found) >= MOST_SKILLS:
+            if not isinstance(cursor, str) or len(skills) >= MOST_SKILLS:
                 break
             params = {"cursor": cursor}
-        return found[:MOST_SKILLS]
+        return skills[:MOST_SKILLS]
 
     async def get_skill(self, uri: str) -> list[ServedSkill]:
         page = await self._request("skills/get", {"uri": uri})
@@ -262,7 +262,7 @@ class ServerConnection:
         timeout = min(self._tool_timeout, _COMPLETION_SECONDS)
         match await self._request("completion/complete", params, timeout):
             case {"completion": {"values": [*values]}}:
-                return [one for one in values[:_MOST_VALUES] if isinstance(one, str)]
+                return [value for value in values[:_MOST_VALUES] if isinstance(value, str)]
             case _:
                 raise errors.InvalidResult("the suggestions are not a list")
 

@@ -161,7 +161,7 @@ class ManagedServer:
         return tuple(self._read.values())
 
     def status(self, crossings: Iterable[ToolShadowing] = ()) -> ServerStatus:
-        about = (one for one in crossings if self.name in (one.server, one.other))
+        about = (entry for entry in crossings if self.name in (entry.server, entry.other))
         return ServerStatus(
             snapshot=self.connection.snapshot,
             agents=tuple(sorted({agent for agent, _ in self.users})),
@@ -171,8 +171,8 @@ class ManagedServer:
             prompts=len(self.listing.prompts),
             left_out=(*self.listing.dropped, *self.prepared.warnings),
             pin=self.pinning.words,
-            crossings=tuple(one.words() for one in about),
-            suspicions=tuple(one.words() for one in self.prepared.suspicions),
+            crossings=tuple(entry.words() for entry in about),
+            suspicions=tuple(entry.words() for entry in self.prepared.suspicions),
         )
 
     async def run(self) -> None:
@@ -309,7 +309,7 @@ class ManagedServer:
     def ordinary_resources(self) -> list[Resource]:
         """Resources that aren't files of skills; those are read only when needed."""
         listed = self.connection.listing.resources
-        return [one for one in listed if served.owner(self.skills, one.uri) is None]
+        return [resource for resource in listed if served.owner(self.skills, resource.uri) is None]
 
     async def skill_file(self, uri: str) -> RawResult:
         """A resource; a skill's file only if it matches what the skill lists."""
@@ -320,10 +320,10 @@ class ManagedServer:
             return raw
         # It may have changed since: ask what the skill lists now.
         listed = await self.connection.get_skill(skill.uri)
-        fresh = next((one for one in listed if one.uri == skill.uri), None)
+        fresh = next((other for other in listed if other.uri == skill.uri), None)
         if fresh is None:
             raise InvalidResult(reason)
-        self.skills = tuple(fresh if one is skill else one for one in self.skills)
+        self.skills = tuple(fresh if other is skill else other for other in self.skills)
         raw = await self.connection.read_resource(uri)
         reason = served.mismatch(self.skills, uri, json_list(raw.get("contents")))
         if reason is not None:
@@ -421,7 +421,9 @@ class ServerUse:
             server=server.name,
             read=server.resources,
             listed=tuple(mcp_resources.filter_resources(server.ordinary_resources, ())),
-            templates=tuple(one.uri_template for one in server.listing.resource_templates),
+            templates=tuple(
+                template.uri_template for template in server.listing.resource_templates
+            ),
             reader=reader,
             skills=server.skills,
         )

@@ -200,17 +200,19 @@ class McpManager:
         ]
         with anyio.move_on_after(timeout):
             async with anyio.create_task_group() as group:
-                for one in wanted:
-                    if not one.tools_known.is_set():
-                        group.start_soon(one.wait_tools, newcomer, name=f"wait for {one.name}")
+                for server in wanted:
+                    if not server.tools_known.is_set():
+                        group.start_soon(
+                            server.wait_tools, newcomer, name=f"wait for {server.name}"
+                        )
             with anyio.move_on_after(_RESOURCES_WAIT):
-                for one in wanted:
-                    if one.tools_known.is_set():
-                        await one.resources_known.wait()
-        for one in wanted:
-            await one.recheck_pins()
+                for server in wanted:
+                    if server.tools_known.is_set():
+                        await server.resources_known.wait()
+        for server in wanted:
+            await server.recheck_pins()
         self._look_for_crossings()
-        return [one.name for one in wanted if not one.tools_known.is_set()]
+        return [server.name for server in wanted if not server.tools_known.is_set()]
 
     def resource_context(
         self, agent: str, session: str | None = None, *, usable: Collection[str] | None = None
@@ -218,9 +220,9 @@ class McpManager:
         """The block of MCP resources for the prompt; `usable` limits which tools it names."""
         known = self._agent(agent)
         readers = {
-            one.server.name: name
-            for name, one in self._view(agent, session).items()
-            if one.tool.ours and (usable is None or name in usable)
+            entry.server.name: name
+            for name, entry in self._view(agent, session).items()
+            if entry.tool.ours and (usable is None or name in usable)
         }
         shown = [
             use.resources(readers.get(name))
@@ -254,8 +256,8 @@ class McpManager:
         except CallFailed as failure:
             logger.debug("MCP server '%s' suggests nothing: %s", begun.server, failure)
             return ()
-        plain = (one for one in values if one.isprintable() and len(one) <= 500)
-        return tuple(one for one in plain if self._redact(one) == one)
+        plain = (value for value in values if value.isprintable() and len(value) <= 500)
+        return tuple(value for value in plain if self._redact(value) == value)
 
     async def get_prompt(
         self,
@@ -267,10 +269,12 @@ class McpManager:
     ) -> tuple[mcp_prompts.PromptMessage, ...]:
         """The framed messages of a prompt; raises `NotFound`, `InvalidRequest` or `CallFailed`."""
         offered = self.prompts(agent, session)
-        found = next((p for p in offered if (p.server, p.name) == (call.server, call.prompt)), None)
-        if found is None:
+        prompt = next(
+            (p for p in offered if (p.server, p.name) == (call.server, call.prompt)), None
+        )
+        if prompt is None:
             raise NotFound(f"there is no prompt /{call.server}:{call.prompt}")
-        mcp_prompts.check_arguments(found, call.arguments)
+        mcp_prompts.check_arguments(prompt, call.arguments)
         server = self._uses_of(agent, session)[call.server].server
         await server.connection.wait_ready(server.config.timeout / 1000)
         with server.asking.on_behalf(elicit):
@@ -290,8 +294,8 @@ class McpManager:
 
     def status(self) -> tuple[ServerStatus, ...]:
         crossings = self._look_for_crossings()
-        found = [server.status(crossings) for server in self._servers.values()]
-        return tuple(sorted(found, key=lambda status: status.snapshot.name))
+        statuses = [server.status(crossings) for server in self._servers.values()]
+        return tuple(sorted(statuses, key=lambda status: status.snapshot.name))
 
     async def recheck_pins(self) -> None:
         for server in list(self._servers.values()):  # servers may come and go meanwhile
@@ -395,7 +399,7 @@ class McpManager:
 
     def _look_for_crossings(self) -> list[ToolShadowing]:
         if self._crossings is None:
-            servers = ((one.name, one.pinning) for one in self._servers.values())
+            servers = ((server.name, server.pinning) for server in self._servers.values())
             self._crossings = self._shadowing.look(servers)
         return self._crossings
 

@@ -175,6 +175,6 @@ class StateLog:
     def _reason(self, state: ServerState, wrong: str | None) -> str | None:
         if not wrong or state is ServerState.NEEDS_LOGIN:
             return wrong  # it says what to do
-        said = [line for line in self._last_lines() if line.strip()]
-        words = f" (its last output: {said[-1].strip()[:_LAST_OUTPUT]})" if said else ""
+        lines = [line for line in self._last_lines() if line.strip()]
+        words = f" (its last output: {lines[-1].strip()[:_LAST_OUTPUT]})" if lines else ""
         return f"{wrong}{words}; try it with: openclaw mcp probe {self._name}"

@@ -77,11 +77,13 @@ def own_files(program: Program, home: Path, guarded: Iterable[Path]) -> Iterator
 def _parts(path: Path, off_limits: set[Path]) -> Iterator[Path]:
     modules = [parent for parent in path.parents if parent.name == "node_modules"]
     managers = [parent for parent in path.parents if parent.name in VERSION_MANAGERS]
-    trees = [one for one in (*managers[-1:], *modules[-1:]) if one not in off_limits]
+    trees = [
+        directory for directory in (*managers[-1:], *modules[-1:]) if directory not in off_limits
+    ]
     if not trees and path.parent.name == "bin":
         prefix = path.parent.parent
         trees = [*_installation(prefix, guarded=prefix in off_limits)]
-        trees += [one for one in _linked(prefix) if one not in off_limits]
+        trees += [directory for directory in _linked(prefix) if directory not in off_limits]
     yield from trees
     if not any(map(path.is_relative_to, trees)):
         yield path
@@ -90,7 +92,7 @@ def _parts(path: Path, off_limits: set[Path]) -> Iterator[Path]:
 def _installation(prefix: Path, *, guarded: bool) -> Iterator[Path]:
     if guarded:
         # `pip install --user` puts libraries beside a person's other files.
-        yield from (one for one in prefix.glob("lib/python3*/site-packages") if one.is_dir())
+        yield from (path for path in prefix.glob("lib/python3*/site-packages") if path.is_dir())
     elif (prefix / "pyvenv.cfg").is_file():
         yield prefix
     elif (prefix / "lib").is_dir():
@@ -332,7 +334,7 @@ class Sandbox:
             if not path.is_absolute() or any(map(path.is_relative_to, SYSTEM)):
                 continue
             if path.suffix in _SCRIPTS and path.is_file():
-                directories = [one for one in path.parents if self._may_open(one)]
+                directories = [parent for parent in path.parents if self._may_open(parent)]
                 marked = (p for p in directories if any((p / n).exists() for n in _PROJECT_FILES))
                 read.append(next(marked, directories[0] if directories else path))
             elif path.suffix in _DATABASES and self._may_open(path.parent):
@@ -349,8 +351,8 @@ class Sandbox:
         return any(directory in path.parents for path in (self._home / ".ssh", self._state))
 
     def _named(self, key: str, paths: Iterable[str], program: Program) -> Iterator[Path]:
-        for given in paths:
-            path = (program.directory or Path.cwd()) / expand(given, self._environ)
+        for text in paths:
+            path = (program.directory or Path.cwd()) / expand(text, self._environ)
             if not path.exists():
                 raise SpawnFailed(
                     f"sandbox.{key}: {path} does not exist", hint="create it, or remove the entry"
@@ -385,16 +387,16 @@ def detect_support(path: str) -> SandboxSupport:
         return SandboxSupport(None, f"there is no bubblewrap for {sys.platform}", 0)
     from openclaw.mcp_client.sandbox.landlock import version
 
-    found = shutil.which("bwrap", path=path) or shutil.which("bwrap", path=os.defpath)
-    if found is None:
+    bwrap = shutil.which("bwrap", path=path) or shutil.which("bwrap", path=os.defpath)
+    if bwrap is None:
         return SandboxSupport(None, "bubblewrap (bwrap) is not installed", version(), can_filter())
     options = [*_ISOLATION, "--unshare-net", "--ro-bind", "/", "/", *_OWN_PROC]
-    why = _tried([found, *options, "--dev", "/dev", "/bin/sh", "-c", ":"])
+    why = _tried([bwrap, *options, "--dev", "/dev", "/bin/sh", "-c", ":"])
     if why is not None:  # such as a kernel that grants no namespaces to this user
         return SandboxSupport(
             None, f"bubblewrap does not work here ({why})", version(), can_filter()
         )
-    return SandboxSupport(found, "", version(), can_filter())
+    return SandboxSupport(bwrap, "", version(), can_filter())
 
 
 def _tried(command: list[str]) -> str | None:
@@ -412,8 +414,8 @@ def _tried(command: list[str]) -> str | None:
         return f"it cannot be run: {error}"
     if tried.returncode == 0:
         return None
-    said = tried.stderr.decode(errors="replace").strip().partition("\n")[0][:200]
-    return said or f"code {tried.returncode}"
+    message = tried.stderr.decode(errors="replace").strip().partition("\n")[0][:200]
+    return message or f"code {tried.returncode}"
 
 
 _IN_INTERNET = (sys.executable, "-I", "-S", str(_INTERNET))

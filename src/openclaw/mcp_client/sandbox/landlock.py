@@ -54,7 +54,9 @@ _libc.syscall.restype = ctypes.c_long
 
 def call(number: int, *arguments: int | bytes | None) -> int:
     """One system call; bytes are the struct that an argument points to."""
-    words = (ctypes.c_long(one) if isinstance(one, int) else one for one in arguments)
+    words = (
+        ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
+    )
     result = int(_libc.syscall(ctypes.c_long(number), *words))
     if result < 0:
         raise LandlockRefused(os.strerror(ctypes.get_errno()))

@@ -161,11 +161,13 @@ class _Program:
         self.label(label)
         self.add(RETURN, verdict)
 
-    def _distance(self, at: int, label: str | None) -> int:
-        return 0 if label is None else self._labels[label] - at - 1
+    def _distance(self, index: int, label: str | None) -> int:
+        return 0 if label is None else self._labels[label] - index - 1
 
     def assembled(self) -> bytes:
         return b"".join(
-            struct.pack("=HBBI", code, self._distance(at, then), self._distance(at, other), value)
-            for at, (code, value, then, other) in enumerate(self._steps)
+            struct.pack(
+                "=HBBI", code, self._distance(index, then), self._distance(index, other), value
+            )
+            for index, (code, value, then, other) in enumerate(self._steps)
         )

@@ -120,11 +120,11 @@ def link_into_home(own_home: Path, home: Path, readable: Iterable[Path]) -> None
             with suppress(OSError), ExitStack() as stack:
                 *parents, name = path.relative_to(home).parts
                 flags = os.O_RDONLY | paths.DIRECTORY | paths.NOFOLLOW | paths.CLOEXEC
-                at = os.open(own_home, flags)
-                stack.callback(os.close, at)
+                descriptor = os.open(own_home, flags)
+                stack.callback(os.close, descriptor)
                 for parent in parents:
                     with suppress(FileExistsError):
-                        os.mkdir(parent, paths.PRIVATE_DIRECTORY, dir_fd=at)
-                    at = os.open(parent, flags, dir_fd=at)
-                    stack.callback(os.close, at)
-                os.symlink(path, name, dir_fd=at)
+                        os.mkdir(parent, paths.PRIVATE_DIRECTORY, dir_fd=descriptor)
+                    descriptor = os.open(parent, flags, dir_fd=descriptor)
+                    stack.callback(os.close, descriptor)
+                os.symlink(path, name, dir_fd=descriptor)

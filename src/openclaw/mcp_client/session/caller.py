@@ -59,8 +59,8 @@ _TOO_MANY = str(TooManyValues())
 class Transport(Protocol):
     """How messages get to a server. What it sends back goes to `Caller.receive`."""
 
-    async def send(self, request: Request, call: Call, answer: "Future[JsonObject]") -> None:
-        """Send a request; may wait for its answer. Raises `CallFailed`, `Unavailable` if it was not sent."""
+    async def send(self, call: Call, answer: "Future[JsonObject]") -> None:
+        """Send its request; may wait for its answer. Raises `CallFailed`, `Unavailable` if it was not sent."""
         ...
 
     def post(self, message: Message) -> None:
@@ -157,7 +157,7 @@ class Caller:
         """Send one request and wait for its result; raises `CallFailed`."""
         waiter = Waiter(self._loop.create_future(), on_progress)
         try:
-            call, request = self.connection.request(
+            call = self.connection.request(
                 method,
                 params,
                 self._loop.time(),
@@ -170,7 +170,7 @@ class Caller:
         if self._timer is None or call.due < self._timer.when():
             self._check_at(call.due)
         try:
-            await self.transport.send(request, call, waiter.answer)
+            await self.transport.send(call, waiter.answer)
             return await waiter.answer
         except CancelledError:
             notification = self.connection.cancel(call, "the caller is no longer waiting")

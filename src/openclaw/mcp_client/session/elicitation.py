@@ -155,12 +155,12 @@ def _texts(value: object, *, repeated: bool = False) -> Iterator[str]:
     if isinstance(value, str) and not repeated:
         yield value
     elif isinstance(value, list):
-        for one in cast("list[object]", value):
-            yield from _texts(one, repeated=repeated)
+        for item in cast("list[object]", value):
+            yield from _texts(item, repeated=repeated)
     elif isinstance(value, dict):
-        for name, one in cast("dict[str, object]", value).items():
+        for name, item in cast("dict[str, object]", value).items():
             yield name
-            yield from _texts(one, repeated=repeated and name not in _REPEATED)
+            yield from _texts(item, repeated=repeated and name not in _REPEATED)
 
 
 def _is_plain(text: str, also: str = "") -> bool:

@@ -192,7 +192,7 @@ class RemoteTransport(ABC):
         caller.transport = self
 
     @abstractmethod
-    async def send(self, request: Request, call: Call, answer: "Future[JsonObject]") -> None: ...
+    async def send(self, call: Call, answer: "Future[JsonObject]") -> None: ...
 
     @abstractmethod
     async def _post(self, message: Message) -> None:
@@ -223,9 +223,9 @@ class RemoteTransport(ABC):
 
 
 class HttpTransport(RemoteTransport):
-    async def send(self, request: Request, call: Call, answer: "Future[JsonObject]") -> None:
+    async def send(self, call: Call, answer: "Future[JsonObject]") -> None:
         connection = self._caller.connection
-        headers = {"Accept": http.ACCEPT_BOTH, **connection.headers(request)}
+        headers = {"Accept": http.ACCEPT_BOTH, **connection.headers(call.request)}
         with anyio.CancelScope() as scope:
 
             def stop(_: object) -> None:
@@ -233,7 +233,7 @@ class HttpTransport(RemoteTransport):
 
             answer.add_done_callback(stop)
             try:
-                await self._exchange(request, headers, answer)
+                await self._exchange(call.request, headers, answer)
             except errors.Unavailable as problem:
                 lose_if_alone(self._caller, problem)
                 raise

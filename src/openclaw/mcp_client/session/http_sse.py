@@ -9,7 +9,7 @@ import httpx2
 from openclaw.mcp import exchange, http, jsonrpc
 from openclaw.mcp.client import Call
 from openclaw.mcp.exchange import Body, Resumption
-from openclaw.mcp.jsonrpc import JsonObject, Message, Request
+from openclaw.mcp.jsonrpc import JsonObject, Message
 from openclaw.mcp_client import errors
 from openclaw.mcp_client.session.http import RemoteTransport, decode, lose_if_alone, refuse
 
@@ -56,9 +56,9 @@ class SseTransport(RemoteTransport):
             elif event.event == "message":
                 self._caller.receive(await decode(event.data))
 
-    async def send(self, request: Request, call: Call, answer: "Future[JsonObject]") -> None:
+    async def send(self, call: Call, answer: "Future[JsonObject]") -> None:
         try:
-            await self._post(request)
+            await self._post(call.request)
         except errors.Unavailable as problem:
             lose_if_alone(self._caller, problem)
             raise

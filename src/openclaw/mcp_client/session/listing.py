@@ -198,8 +198,8 @@ class CatalogCache:
         try:
             if path.stat().st_size > _MAX_BYTES:
                 return None
-            found = Listing.parse(json_text.loads(path.read_bytes()))
-            return None if found == Listing() else found  # any other JSON object reads as empty
+            listing = Listing.parse(json_text.loads(path.read_bytes()))
+            return None if listing == Listing() else listing  # any other JSON object reads as empty
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

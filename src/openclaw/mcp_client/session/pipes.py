@@ -4,6 +4,7 @@ import logging
 from asyncio import Future, get_running_loop
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
@@ -11,7 +12,7 @@ import anyio.to_thread
 from openclaw.mcp import jsonrpc
 from openclaw.mcp.client import Call, RateLimit
 from openclaw.mcp.json_text import LARGE
-from openclaw.mcp.jsonrpc import Incoming, JsonObject, Message, Request
+from openclaw.mcp.jsonrpc import Incoming, JsonObject, Message
 from openclaw.mcp_client import bounds, errors
 from openclaw.mcp_client.session.caller import Caller
 from openclaw.mcp_client.transport.child_process import ChildPipe
@@ -20,6 +21,14 @@ from openclaw.stdio.lines import TooLong
 logger = logging.getLogger(__name__)
 
 _SHOWN, _READ = 500, 65536
+
+
+@dataclass(frozen=True, slots=True)
+class PipeEnd:
+    """Why nothing more comes; `too_long` is the line that was over the limit, if that is why."""
+
+    reason: str
+    too_long: TooLong | None = None
 
 
 class PipeTransport:
@@ -33,13 +42,13 @@ class PipeTransport:
         self._loop = get_running_loop()
         self._deferred: deque[bytes] = deque()
         self._wake: Future[None] | None = None
-        self._ending: tuple[str, TooLong | None] | None = None
+        self._ending: PipeEnd | None = None
         self._noise = RateLimit(bounds.LOG_LINES_PER_SECOND, bounds.LOG_BURST)
         self.input_closed = False
         caller.transport = self
 
-    async def send(self, request: Request, call: Call, answer: "Future[JsonObject]") -> None:
-        line = jsonrpc.encode(request) + b"\n"
+    async def send(self, call: Call, answer: "Future[JsonObject]") -> None:
+        line = jsonrpc.encode(call.request) + b"\n"
         if self._pipe.congested:
             await self._pipe.drained(answer)
             if answer.done():  # too late to send it
@@ -81,14 +90,14 @@ class PipeTransport:
             self._take(jsonrpc.decode(line), line)
 
     def ended(self, reason: str, too_long: TooLong | None) -> None:
-        self._ending = reason, too_long
+        self._ending = PipeEnd(reason, too_long)
         if not self._deferred:
             self._end()
         self._wake_up()
 
     def close(self) -> None:
         self._pipe.discard()
-        self._ending = self._ending or ("it was stopped", None)
+        self._ending = self._ending or PipeEnd("it was stopped")
         self._deferred.clear()
         self._wake_up()
 
@@ -97,7 +106,7 @@ class PipeTransport:
 
     def _end(self) -> None:
         assert self._ending is not None
-        reason, too_long = self._ending
+        reason, too_long = self._ending.reason, self._ending.too_long
         if too_long is None:
             self._caller.end(reason)
             return

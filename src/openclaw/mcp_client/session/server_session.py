@@ -283,10 +283,13 @@ def _is_request(value: object) -> bool:
 def _visits(refusal: RemoteError) -> dict[str, JsonObject]:
     """The pages that the server wants visited, by their ids."""
     listed = [
-        dict(json_object(one)) for one in json_list(json_object(refusal.data).get("elicitations"))
+        dict(json_object(visit))
+        for visit in json_list(json_object(refusal.data).get("elicitations"))
     ]
     return {
-        one["elicitationId"]: one for one in listed if isinstance(one.get("elicitationId"), str)
+        visit["elicitationId"]: visit
+        for visit in listed
+        if isinstance(visit.get("elicitationId"), str)
     }
 
 

@@ -137,7 +137,7 @@ class RemoteTask:
                 return None
 
     async def _answer(self, task: Task, answered: set[str]) -> None:
-        fresh = {key: one for key, one in task.requests.items() if key not in answered}
+        fresh = {key: request for key, request in task.requests.items() if key not in answered}
         if fresh:
             responses = await self.answers({"resultType": "input_required", "inputRequests": fresh})
             answered.update(fresh)

@@ -457,7 +457,9 @@ def find_windows_program(
     whole = path.suffix.upper() in (extension.upper() for extension in extensions)
     names = [command] if whole else [command + extension.lower() for extension in extensions]
     directories = [""] if path.name != command else known.get("PATH", "").split(";")
-    candidates = (str(PureWindowsPath(one, name)) for one in directories for name in names)
+    candidates = (
+        str(PureWindowsPath(directory, name)) for directory in directories for name in names
+    )
     return next((candidate for candidate in candidates if is_file(candidate)), command)
 
 

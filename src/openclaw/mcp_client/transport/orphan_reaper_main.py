@@ -46,9 +46,9 @@ def send(group: int, number: int) -> bool:
 
 def marked(marker: bytes) -> list[int]:
     """The processes that have an environment variable starting with this."""
-    found: list[int] = []
+    pids: list[int] = []
     if not sys.platform.startswith("linux"):
-        return found
+        return pids
     for name in os.listdir("/proc"):  # noqa: PTH208  pathlib would cost half the start-up time
         if name.isdigit() and int(name) != os.getpid():
             try:
@@ -57,8 +57,8 @@ def marked(marker: bytes) -> list[int]:
             except OSError:
                 continue
             if b"\0" + marker in text:
-                found.append(int(name))
-    return found
+                pids.append(int(name))
+    return pids
 
 
 def end(groups: set[int], marker: bytes) -> None:
@@ -66,7 +66,9 @@ def end(groups: set[int], marker: bytes) -> None:
         return
     groups = {group for group in groups if send(group, signal.SIGTERM)}
     until = time.monotonic() + GRACE
-    while (groups := {one for one in groups if send(one, 0)}) and time.monotonic() < until:
+    while (
+        groups := {group_id for group_id in groups if send(group_id, 0)}
+    ) and time.monotonic() < until:
         time.sleep(0.02)
     for group in groups:
         send(group, signal.SIGKILL)

@@ -31,16 +31,16 @@ class ScriptedServer:
         self.requests: list[Request] = []
         session.caller.transport = self
 
-    async def send(self, request: Request, call: Call, answer: "Future[JsonObject]") -> None:
+    async def send(self, call: Call, answer: "Future[JsonObject]") -> None:
         reply = self._reply(len(self.requests))
-        self.requests.append(request)
+        self.requests.append(call.request)
         match reply:
             case Exception():
                 raise reply
             case ErrorData():
-                self._caller.receive(ErrorResponse(request.id, reply))
+                self._caller.receive(ErrorResponse(call.id, reply))
             case _:
-                self._caller.receive(Response(request.id, reply))
+                self._caller.receive(Response(call.id, reply))
 
     def post(self, message: Message) -> None:
         pass
