@@ -5,7 +5,7 @@ It knows just enough of the protocol to be understood: the handshake, `_meta`, h
 
 import json
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -17,7 +17,8 @@ from anyio.abc import TaskGroup
 from openclaw.mcp import http, names
 from openclaw.mcp.revisions import Revision
 from openclaw.mcp.sse import EventDecoder
-from openclaw.mcp_server.stdio import StdioServer
+from openclaw.mcp_server.conversation import Service
+from openclaw.mcp_server.stdio import StdioServer, Tell
 from openclaw.stdio.lines import LineSplitter
 from openclaw.stdio.pipes import LineReader, open_reader, open_writer
 from tests.support.conformance_server import SuiteService, suite_listening
@@ -184,15 +185,38 @@ class PipeTransport:
             await self.arrived(json.loads(line))
 
 
+async def _forever(tell: Tell) -> None:
+    await anyio.sleep_forever()
+
+
 @asynccontextmanager
 async def over_stdio(revision: Revision, **options: Any) -> AsyncGenerator[PlainClient]:
+    """A client of the conformance suite's server."""
+    async with anyio.create_task_group() as tasks:
+        service = SuiteService(tasks)
+
+        async def prepare(tell: Tell) -> None:
+            service.tell_all = tell
+            await anyio.sleep_forever()
+
+        async with stdio_client_of(service, revision, prepare, **options) as client:
+            yield client
+        tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def stdio_client_of(
+    service: Service,
+    revision: Revision,
+    prepare: Callable[[Tell], Awaitable[None]] = _forever,
+    **options: Any,
+) -> AsyncGenerator[PlainClient]:
+    """A client of this service, over pipes."""
     server_in, client_out = os.pipe()
     client_in, server_out = os.pipe()
     async with anyio.create_task_group() as tasks:
         lines = LineReader(open_reader(server_in), LineSplitter())
-        service = SuiteService(tasks)
-        server = StdioServer(lines, open_writer(server_out), service, anyio.sleep_forever)
-        service.tell_all = server.tell
+        server = StdioServer(lines, open_writer(server_out), service, prepare)
         tasks.start_soon(server.run, name="server")
         answers = LineReader(open_reader(client_in), LineSplitter())
         transport = PipeTransport(answers, client_out)
@@ -263,9 +287,17 @@ class HttpTransport:
 
 @asynccontextmanager
 async def over_http(revision: Revision, **options: Any) -> AsyncGenerator[PlainClient]:
+    """The same over HTTP."""
+    async with suite_listening() as url, http_client_of(url, revision, **options) as client:
+        yield client
+
+
+@asynccontextmanager
+async def http_client_of(
+    url: str, revision: Revision, headers: Mapping[str, str] | None = None, **options: Any
+) -> AsyncGenerator[PlainClient]:
     async with (
-        suite_listening() as url,
-        httpx2.AsyncClient(trust_env=False, timeout=60) as http_client,
+        httpx2.AsyncClient(trust_env=False, timeout=60, headers=headers) as http_client,
         anyio.create_task_group() as tasks,
     ):
         transport = HttpTransport(url, http_client, revision)

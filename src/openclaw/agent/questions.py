@@ -150,7 +150,9 @@ def continuation(answered: WaitingQuestion) -> MessageContext:
 def waiting_line(waiting: WaitingQuestion) -> str:
     """What is needed from the user, and how they allow it."""
     goes_on = "send another message here"
-    if waiting.place.carries_on:
+    if waiting.place.is_of_hub:
+        goes_on = "make the same call again"
+    elif waiting.place.carries_on:
         goes_on = "the schedule carries on"
     return (
         f"Waiting for your answer: {waiting.question.title} To allow or refuse it, run "

@@ -5,6 +5,8 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from openclaw.mcp_server.options import Options
     from openclaw.mcp_server.stdio import OpenService
 
@@ -61,15 +63,13 @@ def run(program: str, arguments: list[str], *, own_process: bool = False) -> int
 
         sys.stdout.write(f"{program} {__version__}\n")
         return 0
-    if arguments[:1] == ["mcp-server"]:
+    if arguments[:1] in (["mcp-server"], ["mcp-hub"]):
         # A client waits for the handshake: nothing else is imported before it is answered.
         from openclaw.mcp_server.options import parse_options
 
         options = parse_options(arguments[1:])
         if options is not None and "".join(arguments).isprintable():  # else reported below
-            from openclaw.mcp_server import stdio
-
-            stdio.serve(program, lambda: _load_server(program, options))
+            _serve_mcp(program, arguments[0], options)
     if own_process:
         hide_environment()
     from openclaw.cli.run_command import dispatch
@@ -77,11 +77,20 @@ def run(program: str, arguments: list[str], *, own_process: bool = False) -> int
     return dispatch(program, arguments)
 
 
-def _load_server(program: str, options: "Options") -> "OpenService":
-    from openclaw.cli.commands.mcp_server import load_first
+def _serve_mcp(program: str, command: str, options: "Options") -> "NoReturn":
+    from openclaw.mcp_server import stdio
 
-    hide_environment()
-    return load_first(program, options)
+    def load() -> "OpenService":
+        from openclaw.cli.commands import mcp_hub, mcp_server
+
+        hide_environment()
+        return (mcp_hub if command == "mcp-hub" else mcp_server).load_first(program, options)
+
+    if command == "mcp-hub":
+        from openclaw.mcp_hub.offer import OFFER
+
+        stdio.serve(OFFER, {}, load)
+    stdio.serve_orders(program, load)
 
 
 def hide_environment() -> None:

@@ -151,6 +151,7 @@ COMMANDS: Final = {
     "init": "set up: a model, MCP servers, other programs",
     "logs": "print the gateway's log",
     "mcp": "manage the MCP servers that the agent uses",
+    "mcp-hub": "let an MCP client use your MCP servers through this one",
     "mcp-server": "serve the agent to an MCP client over stdio",
     "memory": "show, search and clear the agent's memory",
     "models": "list models, see which is used, download weights",

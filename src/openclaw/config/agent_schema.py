@@ -297,6 +297,8 @@ class McpServerConfig(Section):
     """Offer the server's prompts."""
     roots: Texts | None = None
     """Directories that the server may work in; relative paths are relative to the workspace. If not set: the workspace, and every directory in `args` whose path starts with `/` or `~/`."""
+    per_client: Flag = False
+    """Start a process of its own for each client of `openclaw mcp-hub`, for a server that keeps apart logins or other state by connection."""
     inherit_env: Annotated[bool | Texts, BeforeValidator(_inherit_env)] = False
     """Pass our own environment to the program: `true` for all of it, or a list of names."""
     sandbox: Sandbox = SandboxConfig(mode="off")

@@ -273,6 +273,17 @@ class OrderServerConfig(Section):
     """Milliseconds after which an unanswered order becomes a task, for clients that support tasks."""
 
 
+class HubConfig(Section):
+    """`openclaw mcp-hub`, through which other MCP clients use your servers."""
+
+    applies = "now"
+
+    tools: Literal["auto", "all", "search"] = "auto"
+    """Which tools a client sees: all of them, or a search and those that it found. `auto` searches if there are more than 40."""
+    frame: Flag = False
+    """Mark the servers' text as untrusted, as for our own agent. Clients usually do that themselves."""
+
+
 class LoggingConfig(Section):
     """The program's own log."""
 
@@ -520,6 +531,7 @@ class Config(Section):
     sessions: SessionsConfig = SessionsConfig()
     media: MediaConfig = MediaConfig()
     mcp_server: OrderServerConfig = OrderServerConfig()
+    hub: HubConfig = HubConfig()
     logging: LoggingConfig = LoggingConfig()
     cron: CronConfig = CronConfig()
     questions: QuestionsConfig = QuestionsConfig()

@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
 LOGIN_PATH = "/api/login"  # exchanges a one-time link's code for a token
-MCP_PATH = "/mcp"
+MCP_PATH, HUB_PATH = "/mcp", "/mcp/hub"
+_MCP = {MCP_PATH: "orders", HUB_PATH: "tools"}  # what MCP serves, and the scope that it needs
 RESOURCE_PATH = "/.well-known/oauth-protected-resource"  # RFC 9728
 
 _NEEDS_TOKEN = ("/api/", "/v1/", "/metrics", MCP_PATH)
@@ -231,7 +232,7 @@ class Guard:
         path = scope["path"]
         if scope.get(_GRANT) is None:
             return "are served without a token", MOST_STRANGERS
-        if path == MCP_PATH and scope["method"] == "GET":
+        if path in _MCP and scope["method"] == "GET":
             return "listen to their MCP sessions", MOST_WATCHERS
         stays = ((what, most) for pattern, what, most in _STAYING if pattern.fullmatch(path))
         return next(stays, ("are served", self.limits.max_concurrent))
@@ -260,10 +261,11 @@ class Guard:
 
 
 def _challenge(scope: Scope, headers: Mapping[bytes, bytes]) -> bytes:
-    if scope["path"] != MCP_PATH:
+    path = scope["path"]
+    if path not in _MCP:
         return b'Bearer realm="openclaw"'
-    where = f"{origin_of(scope, headers)}{RESOURCE_PATH}{MCP_PATH}"
-    return f'Bearer realm="openclaw", resource_metadata="{where}", scope="orders"'.encode()
+    where = f"{origin_of(scope, headers)}{RESOURCE_PATH}{path}"
+    return f'Bearer realm="openclaw", resource_metadata="{where}", scope="{_MCP[path]}"'.encode()
 
 
 def origin_of(scope: Scope, headers: Mapping[bytes, bytes]) -> str:

@@ -34,6 +34,7 @@ from openclaw.gateway.event_streams import EventFeed, TurnFeeds, TurnKey
 from openclaw.gateway.metrics import Metrics
 from openclaw.gateway.pending_questions import PendingQuestions
 from openclaw.gateway.tokens import Tokens
+from openclaw.mcp_hub.service import HubBackend, HubService
 from openclaw.mcp_server.asgi import HttpApp
 from openclaw.mcp_server.order_service import OrderService
 from openclaw.mcp_server.order_tasks import OrderTasks
@@ -55,8 +56,9 @@ def _source(scope: MutableMapping[str, Any]) -> Source:
     grant = grant_of(scope)
     assert grant is not None
     principal = Principal(grant.name, grant.allows("admin"), grant.session)
-    agent = parse_qs(scope["query_string"].decode("latin-1")).get("agent", [None])[-1]
-    return Source(principal, agent, local=False)
+    query = parse_qs(scope["query_string"].decode("latin-1"))
+    agent, client = query.get("agent", [None])[-1], query.get("client", [None])[-1]
+    return Source(principal, agent, local=False, client=client if grant.owner else None)
 
 
 _LAG_BYTES = 1024 * 1024  # how far behind a reader of all events may fall
@@ -157,6 +159,7 @@ class GatewayBackend:
     apply: Callable[[LoadedConfig], Awaitable[None]]  # if invalid, raises and changes nothing
     approvals: "Callable[[], Approvals]"
     logins: "Callable[[], Logins]"
+    hub: HubBackend
 
 
 @dataclass(slots=True)
@@ -186,6 +189,7 @@ class Gateway:
     serving: TaskGroup | None = None
     stopping: bool = False
     _mcp: HttpApp | None = None
+    _hub: HttpApp | None = None
     _mcp_lock: anyio.Lock = field(default_factory=anyio.Lock)
     last_reload_error: str | None = None
 
@@ -206,12 +210,24 @@ class Gateway:
     async def mcp(self) -> HttpApp:
         """The application at `/mcp`, which is loaded when it is first needed."""
         async with self._mcp_lock:
-            if self.serving is None or self.stopping:
-                raise OperatorFacing("the gateway is starting or stopping")
             app = self._mcp
             if app is None:
-                app = self._mcp = await self.serving.start(self._serve_mcp, name="MCP over HTTP")
+                app = self._mcp = await self._running.start(self._serve_mcp, name="MCP over HTTP")
             return app
+
+    async def hub(self) -> HttpApp:
+        """The same at `/mcp/hub`."""
+        async with self._mcp_lock:
+            app = self._hub
+            if app is None:
+                app = self._hub = await self._running.start(self._serve_hub, name="MCP hub")
+            return app
+
+    @property
+    def _running(self) -> TaskGroup:
+        if self.serving is None or self.stopping:
+            raise OperatorFacing("the gateway is starting or stopping")
+        return self.serving
 
     async def _serve_mcp(self, *, task_status: TaskStatus[HttpApp]) -> None:
         agent, clustered = self.backend.agent, self.backend.cluster is not None
@@ -222,6 +238,14 @@ class Gateway:
             service = OrderService(handler, orders)
             task_status.started(HttpApp(service, tasks, _source, most_bytes=most))
             await anyio.sleep_forever()
+
+    async def _serve_hub(self, *, task_status: TaskStatus[HttpApp]) -> None:
+        most = self.settings.limits.max_request_bytes
+        async with anyio.create_task_group() as tasks:
+            service = HubService(self.backend.hub, tasks)
+            app = HttpApp(service, tasks, _source, most_bytes=most, on_end=service.end)
+            task_status.started(app)
+            await service.watch(app.tell_all)
 
     def stop(self) -> None:
         """Accept no more orders, and end the streams of watchers."""

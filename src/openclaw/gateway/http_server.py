@@ -68,8 +68,10 @@ def endpoints_of_gateway() -> tuple[Endpoint, ...]:
             for one in sorted(OPERATIONS, key=lambda one: one.path, reverse=True)
         ),
         Endpoint(auth.MCP_PATH, mcp, _ANY, "orders", OWN),
+        Endpoint(auth.HUB_PATH, hub, _ANY, "tools", OWN),
         Endpoint(auth.RESOURCE_PATH, protected_resource, "GET", None, NOTHING),
         Endpoint(f"{auth.RESOURCE_PATH}{auth.MCP_PATH}", protected_resource, "GET", None, NOTHING),
+        Endpoint(f"{auth.RESOURCE_PATH}{auth.HUB_PATH}", protected_hub, "GET", None, NOTHING),
     )
 
 
@@ -102,12 +104,24 @@ async def mcp(gateway: Gateway, request: Request) -> "HttpApp":
     return await gateway.mcp()
 
 
+async def hub(gateway: Gateway, request: Request) -> "HttpApp":
+    return await gateway.hub()
+
+
 async def protected_resource(gateway: Gateway, request: Request) -> Response:
+    return _resource_metadata(request, auth.MCP_PATH, "OpenClaw", "orders")
+
+
+async def protected_hub(gateway: Gateway, request: Request) -> Response:
+    return _resource_metadata(request, auth.HUB_PATH, "OpenClaw's MCP servers", "tools")
+
+
+def _resource_metadata(request: Request, path: str, name: str, scope: str) -> Response:
     facts = {
-        "resource": auth.origin_of(request.scope, dict(request.headers.raw)) + auth.MCP_PATH,
-        "resource_name": "OpenClaw",
+        "resource": auth.origin_of(request.scope, dict(request.headers.raw)) + path,
+        "resource_name": name,
         "bearer_methods_supported": ["header"],
-        "scopes_supported": ["orders"],
+        "scopes_supported": [scope],
     }
     return JSONResponse(facts)
 

@@ -24,6 +24,7 @@ from openclaw.sessions.records import session_owner, token_prefix
 
 SCOPES = {  # what a token may allow; `admin` includes the others
     "orders": "give orders and follow their turns",
+    "tools": "call the MCP servers' tools through /mcp/hub",
     "read": "see sessions, servers, events and logs",
     "admin": "everything: also answer questions, accept pins, restart servers, change the configuration",
 }

@@ -342,7 +342,9 @@ class HttpApp:
         source_of: Callable[[Scope], Who],
         *,
         most_bytes: int,
+        on_end: Callable[[Conversation], None] = lambda conversation: None,
     ) -> None:
+        self._on_end = on_end  # called once a client, or a request without a session, has gone
         self._service, self._tasks, self._source_of = service, tasks, source_of
         self._most_bytes = most_bytes
         self._sessions: OrderedDict[str, Session] = OrderedDict()  # the last used is the last
@@ -429,6 +431,7 @@ class HttpApp:
             with anyio.CancelScope(shield=True):
                 pipe.break_off()
                 await conversation.handle(connection.close())
+            self._on_end(conversation)
         return None
 
     # ---- sessions
@@ -451,7 +454,7 @@ class HttpApp:
             return True
         idle = next((id for id, session in self._sessions.items() if session.is_idle), None)
         if idle is not None:
-            del self._sessions[idle]
+            self._on_end(self._sessions.pop(idle).conversation)
         return idle is not None
 
     def _session(self, exchange: Exchange, headers: Headers) -> Session | Refusal:
@@ -531,6 +534,7 @@ class HttpApp:
             return session
         del self._sessions[session.id]
         await session.close()
+        self._on_end(session.conversation)
         await exchange.answer(204)
         return None
 

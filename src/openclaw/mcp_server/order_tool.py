@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from openclaw.mcp.names import TASKS_EXTENSION
+from openclaw.mcp.names import TASKS_EXTENSION, TOOLS_LIST
 from openclaw.mcp.server_events import Offer
 from openclaw.version import __version__
 
@@ -58,6 +58,11 @@ def offer_of(program: str) -> Offer:
     return Offer(program, __version__, capabilities)
 
 
+def known_answers(program: str) -> dict[str, dict[str, Any]]:
+    """The results that need no agent, by method."""
+    return {TOOLS_LIST: {"tools": [TOOLS[program]]}}
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     name: str
@@ -70,11 +75,15 @@ OWNER = Principal("owner")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a request comes from: who sent it, and for which agent."""
+    """Where a request comes from: who sent it, and for which agent.
+
+    `client` is the program that a program of ours passes requests on for.
+    """
 
     principal: Principal = OWNER
     agent_id: str | None = None
     local: bool = True
+    client: str | None = None
 
     @property
     def owner(self) -> str:

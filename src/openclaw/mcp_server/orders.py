@@ -169,7 +169,7 @@ AskPerson = Callable[[JsonObject], Awaitable[Answer]]  # takes an elicitation's 
 AskClient = Callable[..., Awaitable[Json]]  # a peer's `ask`
 
 
-def _elicitation(ask: AskClient) -> AskPerson:
+def elicitation(ask: AskClient) -> AskPerson:
     async def elicit(params: JsonObject) -> Answer:
         try:
             return form_answer(await ask(names.ELICIT, dict(params)))
@@ -179,7 +179,7 @@ def _elicitation(ask: AskClient) -> AskPerson:
     return elicit
 
 
-async def _client_roots(ask: AskClient) -> Sequence[str]:
+async def client_roots(ask: AskClient) -> Sequence[str]:
     try:
         answer = await ask(names.ROOTS, seconds=_ROOTS_SECONDS)
     except RpcError:
@@ -235,8 +235,8 @@ def asked_by_request(caller: Caller, ask: AskClient, *, asks: bool, roots: bool)
     """The caller with what its client can answer: questions to the person, and its roots."""
     return replace(
         caller,
-        ask=asking(_elicitation(ask)) if asks else None,
-        roots=partial(_client_roots, ask) if roots else None,
+        ask=asking(elicitation(ask)) if asks else None,
+        roots=partial(client_roots, ask) if roots else None,
     )
 
 
@@ -339,7 +339,7 @@ async def _workspace(settings: AgentSettings, caller: Caller) -> Path | None:
     """The directory that the client wants an order to work in, if it may choose one."""
     named: list[Path] = []
     if settings.order_workspace != "agent" and caller.roots is not None:
-        named = [path for uri in await caller.roots() if (path := _root_directory(uri))]
+        named = [path for uri in await caller.roots() if (path := root_directory(uri))]
     if settings.order_workspace == "cwd":
         named.append(Path.cwd())
     private = [path.resolve() for path in settings.private]
@@ -349,7 +349,7 @@ async def _workspace(settings: AgentSettings, caller: Caller) -> Path | None:
     return None
 
 
-def _root_directory(uri: str) -> Path | None:
+def root_directory(uri: str) -> Path | None:
     """The directory that this root names, if it is one on this machine."""
     from urllib.request import url2pathname  # it imports an HTTP client, and few clients name roots
 

@@ -6,7 +6,7 @@ Imports are few on purpose: this is the cold path of every client that starts th
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +16,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from openclaw.mcp import json_text, jsonrpc, names
+from openclaw.mcp import json_text, jsonrpc
 from openclaw.mcp.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -29,7 +29,7 @@ from openclaw.mcp.jsonrpc import (
 from openclaw.mcp.server import Call, Command, Offer, Outgoing, ServerConnection
 from openclaw.mcp_server.conversation import Conversation, Peer, Service
 from openclaw.mcp_server.message_writer import MessageWriter, log_traffic, logs_traffic
-from openclaw.mcp_server.order_tool import HERE, TOOLS, offer_of
+from openclaw.mcp_server.order_tool import HERE, known_answers, offer_of
 from openclaw.stdio.descriptors import ThreadedReader, claim_stdio, on_termination, run_and_leave
 from openclaw.stdio.lines import LineSplitter, TooLong
 from openclaw.stdio.pipes import LineReader, ThreadedWriter, Writer, open_reader, open_writer
@@ -39,37 +39,36 @@ logger = logging.getLogger(__name__)
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 _FAILED_TO_START = "the server failed to start; see its log"
 
-OpenService = Callable[[], AbstractAsyncContextManager[Service]]
+Tell = Callable[[Command], Awaitable[None]]
+OpenService = Callable[[Tell], AbstractAsyncContextManager[Service]]
+"""Opens a service, which may tell the client of changes."""
 Load = Callable[[], OpenService]
 """Imports what opens the service; it is called in a thread."""
 
 
 @dataclass(eq=False)
 class OpeningService:
-    """The tool's declaration at once; everything else once `load` has been called and has opened it."""
+    """`known` answers at once, by method; everything else once `load` was called and has opened it."""
 
-    program: str
+    offer: Offer
+    known: Mapping[str, JsonObject]
     load: Load
     _opened: anyio.Event = field(default_factory=anyio.Event)
     _service: Service | None = None
 
-    @property
-    def offer(self) -> Offer:
-        return offer_of(self.program)
-
-    async def open(self) -> None:
+    async def open(self, tell: Tell) -> None:
         """Carry out what is waiting; without a service, because this raises, it fails."""
         try:
             open_service = await anyio.to_thread.run_sync(self.load, abandon_on_cancel=True)
-            async with open_service() as self._service:
+            async with open_service(tell) as self._service:
                 self._opened.set()
                 await anyio.sleep_forever()
         finally:
             self._opened.set()
 
     async def carry_out(self, call: Call, peer: Peer) -> JsonObject:
-        if call.method == names.TOOLS_LIST:
-            return {"tools": [TOOLS[self.program]]}
+        if call.method in self.known:
+            return self.known[call.method]
         await self._opened.wait()
         if self._service is None:
             raise RpcError(INTERNAL_ERROR, _FAILED_TO_START)
@@ -84,7 +83,7 @@ class StdioServer:
         lines: LineReader,
         writer: Writer,
         service: Service,
-        prepare: Callable[[], Awaitable[None]],
+        prepare: Callable[[Tell], Awaitable[None]],
     ) -> None:
         self._lines, self._service, self._prepare = lines, service, prepare
         self._reading = anyio.CancelScope()
@@ -133,7 +132,7 @@ class StdioServer:
 
     async def _run_prepare(self) -> None:
         try:
-            await self._prepare()
+            await self._prepare(self.tell)
         except Exception as error:  # noqa: BLE001 (reported here; the process ends)
             sys.excepthook(type(error), error, error.__traceback__)
             self._failed = True
@@ -160,19 +159,30 @@ async def _decoded(line: bytes | TooLong) -> Incoming:
     return await anyio.to_thread.run_sync(jsonrpc.decode, line)
 
 
-async def _serve(program: str, load: Load, wires: tuple[int, int], by_threads: bool) -> int:
+async def _serve(service: OpeningService, wires: tuple[int, int], by_threads: bool) -> int:
     wire_in, wire_out = wires
     reader = ThreadedReader(partial(os.read, wire_in)) if by_threads else open_reader(wire_in)
     write = partial(os.write, wire_out)
     writer = ThreadedWriter(write) if by_threads else open_writer(wire_out)
     lines = LineReader(reader, LineSplitter())
-    service = OpeningService(program, load)
     server = StdioServer(lines, writer, service, service.open)
     on_termination(server.stop)
     return await server.run()
 
 
-def serve(program: str, load: Load, *, by_threads: bool = sys.platform == "win32") -> NoReturn:
+def serve(
+    offer: Offer,
+    known: Mapping[str, JsonObject],
+    load: Load,
+    *,
+    by_threads: bool = sys.platform == "win32",
+) -> NoReturn:
     """Serve one client until it goes away, and leave the process."""
+    service = OpeningService(offer, known, load)
     # Unlike asyncio.run, anyio.run lets the loop's callbacks start tasks.
-    run_and_leave(lambda: anyio.run(_serve, program, load, claim_stdio(), by_threads))
+    run_and_leave(lambda: anyio.run(_serve, service, claim_stdio(), by_threads))
+
+
+def serve_orders(program: str, load: Load) -> NoReturn:
+    """Serve `openclaw` or `clawdbot`."""
+    serve(offer_of(program), known_answers(program), load)

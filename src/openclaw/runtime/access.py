@@ -214,7 +214,7 @@ async def open_agent(
         here = LazyResource(
             "the agent", lambda: _open_here(process, short_grace=short_grace, emit=emit)
         )
-        store = LazyResource("the session store", lambda: _open_store(process))
+        store = LazyResource("the session store", lambda: open_configured_store(process))
         try:
             tasks.start_soon(here.run, name="agent")
             tasks.start_soon(store.run, name="session store")
@@ -277,7 +277,7 @@ async def _open_here(
 
 
 @asynccontextmanager
-async def _open_store(process: HostProcess) -> "AsyncGenerator[SessionStore]":
+async def open_configured_store(process: HostProcess) -> "AsyncGenerator[SessionStore]":
     config = process.load_config().config
     resolve = open_secrets(config, process.environ, process.redactor).resolve_text
     async with open_store(config.sessions.store, process.paths, resolve=resolve) as store:

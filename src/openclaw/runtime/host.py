@@ -17,7 +17,7 @@ from openclaw.agent.toolpath.audit import AuditLog, CallLog, CallRecord
 from openclaw.agent.toolpath.dataflow import SessionFlow, SessionFlows
 from openclaw.agent.toolpath.hooks import Hooks
 from openclaw.agent.toolpath.search import ToolListLimits, ToolSearch
-from openclaw.agent.toolpath.toolbox import Toolbox, ToolPathDeps, tool_path
+from openclaw.agent.toolpath.toolbox import Toolbox, ToolPathDeps, permitted, tool_path
 from openclaw.agent.tools.exec import Shells
 from openclaw.agent.tools.files import preview
 from openclaw.config.edit import append_value, edit_config
@@ -315,23 +315,19 @@ def hooks_of(host: Host, workspace: Path) -> Hooks | None:
     return Hooks(commands, host.environ, host.redactor.redact, workspace)
 
 
-def tool_path_of(
-    host: Host,
-    agent: EffectiveAgent,
-    sources: Sequence[ToolSource],
-    *,
-    session: str | None = None,
-    workspace: Path | None = None,
-) -> Toolbox:
-    """The tools of these sources that the agent may use; no `session` means a person calls them."""
-    shared = host.shared
-    place = workspace or host.workspace(agent)
+def hub_path_of(host: Host, agent: EffectiveAgent, source: ToolSource) -> ToolSource:
+    """The tools that another program may call through the hub, which gets results as they are."""
+    return permitted(source, policy_of(agent), _path_deps(host, agent, host.workspace(agent)))
+
+
+def _path_deps(host: Host, agent: EffectiveAgent, workspace: Path | None) -> ToolPathDeps:
+    shared, place = host.shared, workspace or host.workspace(agent)
 
     def directory(context: CallContext) -> Path:
         assert host.shells is not None
         return host.shells.of(context, place).directory
 
-    deps = ToolPathDeps(
+    return ToolPathDeps(
         host.redactor,
         host.clock,
         host.calls,
@@ -342,6 +338,18 @@ def tool_path_of(
         directory if host.shells is not None else None,
         hooks_of(host, workspace) if workspace is not None else None,
     )
+
+
+def tool_path_of(
+    host: Host,
+    agent: EffectiveAgent,
+    sources: Sequence[ToolSource],
+    *,
+    session: str | None = None,
+    workspace: Path | None = None,
+) -> "Toolbox":
+    """The tools of these sources that the agent may use; no `session` means a person calls them."""
+    deps = _path_deps(host, agent, workspace)
     bounds = ToolListLimits(agent.tool_context_percent, agent.tool_search_limit, agent.code)
     flow = host.flow(agent, session) if session is not None else None
     return tool_path(sources, policy_of(agent), deps, bounds=bounds, flow=flow)

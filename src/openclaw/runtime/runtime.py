@@ -43,6 +43,7 @@ from openclaw.runtime.generation import (
     only_answers_differ,
 )
 from openclaw.runtime.host import Host, Shared, audited, running_servers, telemetry_of
+from openclaw.runtime.hub import hub_backend
 from openclaw.runtime.settings import agent_settings, open_secrets, register_known_secrets
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.open import open_store
@@ -397,4 +398,5 @@ async def open_backend(
             apply=runtime.apply,
             approvals=lambda: runtime.host.shared.approvals,
             logins=runtime.logins,
+            hub=hub_backend(lambda: runtime.host, runtime.manager, runtime.store),
         )

@@ -18,6 +18,8 @@ from openclaw.sessions.store import SessionStore
 
 State = Literal["open", "allowed", "refused"]
 
+HUB = "hub"  # the origin of calls that other MCP clients make through the hub
+
 EXPIRE_MS = 7 * 24 * 3_600_000
 MOST_OPEN_IN_SESSION = 20  # the oldest are forgotten
 REASON_CHARS = 2_000
@@ -40,6 +42,11 @@ class AskedIn:
 
     def is_in(self, session: SessionRef) -> bool:
         return self.session_id == session.id
+
+    @property
+    def is_of_hub(self) -> bool:
+        """Whether another program made the call, and has to make it again."""
+        return self.origin == HUB
 
     @property
     def carries_on(self) -> bool:

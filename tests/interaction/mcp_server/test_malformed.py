@@ -20,9 +20,15 @@ READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 BY_THREADS = """
 from openclaw.cli.commands.mcp_server import load_first
 from openclaw.mcp_server.options import Options
+from openclaw.mcp_server.order_tool import known_answers, offer_of
 from openclaw.mcp_server.stdio import serve
 
-serve("openclaw", lambda: load_first("openclaw", Options()), by_threads=True)
+serve(
+    offer_of("openclaw"),
+    known_answers("openclaw"),
+    lambda: load_first("openclaw", Options()),
+    by_threads=True,
+)
 """
 WAYS = {
     "watching": [str(BIN / "openclaw"), "mcp-server"],

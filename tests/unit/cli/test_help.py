@@ -83,7 +83,7 @@ def test_completion_without_a_shell_is_a_usage_error(capsys: pytest.CaptureFixtu
 
 
 COMPLETIONS = {
-    "openclaw mc": {"mcp", "mcp-server"},
+    "openclaw mc": {"mcp", "mcp-hub", "mcp-server"},
     "openclaw mcp re": {"remove", "restart"},
     "openclaw --config x mcp re": {"remove", "restart"},
     "openclaw mcp add --tr": {"--transport"},

@@ -2,7 +2,7 @@
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -260,10 +260,14 @@ def answer(found: Sequence[ToolMatches]) -> str:
     specs = {spec.name: spec for one in found for spec in one.specs}
     if specs:
         lines.append("They can be called from the next step on.")
-    for server, tools in by_server(specs.values()).items():
+    return "\n".join([*lines, *described(specs.values())])
+
+
+def described(specs: Iterable[ToolSpec]) -> Iterator[str]:
+    """A line for each tool, under its server."""
+    for server, tools in by_server(specs).items():
         title = f"server {server}" if server else "built in"
-        lines += ["", f"{title}:", *map(_tool_line, tools)]
-    return "\n".join(lines)
+        yield from ("", f"{title}:", *map(_tool_line, tools))
 
 
 _FITTING = "Found"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
@@ -208,6 +207,37 @@ class ToolPathDeps:
     hooks: "Hooks | None" = None
 
 
+def audited(source: ToolSource, deps: ToolPathDeps) -> Audit:
+    return Audit(
+        source,
+        calls=deps.calls,
+        clock=deps.clock,
+        redact=deps.redactor.redact,
+        preview=deps.preview,
+    )
+
+
+def permitted(
+    source: ToolSource, policy: Policy, deps: ToolPathDeps, flow: "SessionFlow | None" = None
+) -> ToolSource:
+    """The source, but only for calls that policy, hooks, data flow and the user allow."""
+    audit = audited(source, deps)
+    path: ToolSource
+    path = approval = Approval(
+        audit,
+        deps.redactor.redact_known,
+        audit.refused,
+        deps.approvals,
+        deps.preview,
+        deps.directory,
+    )
+    if flow is not None:
+        path = DataFlow(path, flow, approval)
+    if deps.hooks is not None:
+        path = HookRunner(path, deps.hooks, audit.refused, deps.clock)
+    return PolicyFilter(path, policy, audit.refused)
+
+
 def tool_path(
     sources: Sequence[ToolSource],
     policy: Policy,
@@ -224,29 +254,15 @@ def tool_path(
     last. Secrets are removed before anything is cut, stored or marked, because half a secret, or
     one with marks in it, would not be recognised.
     """
-    redact = deps.redactor.redact
-    watch = partial(Audit, calls=deps.calls, clock=deps.clock, redact=redact, preview=deps.preview)
+
+    def framed(source: ToolSource) -> ToolSource:
+        return Framing(Redaction(source, deps.redactor), deps.results)
 
     def checked(source: ToolSource, flow: "SessionFlow | None" = None) -> ToolSource:
-        path: ToolSource = Redaction(source, deps.redactor)
-        path = Framing(path, deps.results)
-        path = audit = watch(path)
-        path = approval = Approval(
-            path,
-            deps.redactor.redact_known,
-            audit.refused,
-            deps.approvals,
-            deps.preview,
-            deps.directory,
-        )
-        if flow is not None:
-            path = DataFlow(path, flow, approval)
-        if deps.hooks is not None:
-            path = HookRunner(path, deps.hooks, audit.refused, deps.clock)
-        return PolicyFilter(path, policy, audit.refused)
+        return permitted(framed(source), policy, deps, flow)
 
     def unchecked(source: ToolSource) -> ToolSource:
-        return watch(Framing(Redaction(source, deps.redactor), deps.results))
+        return audited(framed(source), deps)
 
     if decide(policy, RUN_CODE).outcome is PolicyOutcome.DENY:
         bounds = replace(bounds, code="off")

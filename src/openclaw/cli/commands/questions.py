@@ -118,6 +118,8 @@ async def _ask(args: argparse.Namespace, env: Environment, waiting: WaitingQuest
 def _outcome(env: Environment, waiting: WaitingQuestion) -> list[str]:
     calls, place = counted(len(waiting.question.calls), "call"), waiting.place
     said = f"Allowed {calls}, once." if waiting.state == "allowed" else f"Refused {calls}."
+    if place.is_of_hub:
+        return [f"{said} It is made when the client calls the tool again."]
     if place.carries_on and running_gateway(env.paths.gateway_lock) is not None:
         return [f"{said} The gateway carries on in session {place.session}."]
     follow = f"{env.program} agent --session-key {place.session} 'Go on.'"

@@ -58,7 +58,7 @@ class McpToolSource:
         if bound is None:
             return failed(f"There is no tool {name}.")
         how = bound.how
-        answer = _resource if bound.tool.ours else self._answer
+        answer = read_resource if bound.tool.ours else self._answer
         try:
             raw = await answer(bound, arguments, context)
         except CallFailed as error:
@@ -66,7 +66,7 @@ class McpToolSource:
                 return failed(error.message, details={PENDING: True})
             return results.render_failure(error, how)
         render = results.render_resource if bound.tool.ours else results.render_result
-        if _is_large(raw):
+        if is_large(raw):
             return await anyio.to_thread.run_sync(render, raw, how)
         return render(raw, how)
 
@@ -91,7 +91,9 @@ class McpToolSource:
         return raw if schema is None else await enforce_output_schema(schema, raw)
 
 
-async def _resource(bound: CallableTool, arguments: JsonObject, context: CallContext) -> RawResult:
+async def read_resource(
+    bound: CallableTool, arguments: JsonObject, context: CallContext
+) -> RawResult:
     uri, declared = arguments.get("uri"), bound.server.prepared.tools
     whole = next((part.whole for part in declared if part.whole and part.uri == uri), None)
     if whole is not None:  # a tool's description that was cut
@@ -101,7 +103,7 @@ async def _resource(bound: CallableTool, arguments: JsonObject, context: CallCon
     return await bound.server.skill_file(uri)
 
 
-def _is_large(raw: RawResult) -> bool:
+def is_large(raw: RawResult) -> bool:
     """Whether rendering takes long enough to hold up others; stops looking once it is sure."""
     characters = nodes = 0
     pending: list[Any] = [raw]

@@ -98,10 +98,16 @@ class ServerConnection:
         self._wanted_updates: list[str] = []
         self._task_tools: frozenset[str] = frozenset()
         self.lists_privately = False  # the server says that its lists are for this login only
+        self._handlers: RequestHandlers | None = None
 
     @property
     def state(self) -> ServerState:
         return self._life.state
+
+    @property
+    def depends_on_roots(self) -> bool:
+        """Whether the running server has asked for the client's roots."""
+        return self._handlers is not None and self._handlers.roots_were_asked
 
     @property
     def is_retrying(self) -> bool:
@@ -374,11 +380,12 @@ class ServerConnection:
         self._subscription = subscription
         deps = self._deps
         sampling = deps.on_sampling if self.config.sampling.enabled else None
+        self._handlers = RequestHandlers(self.name, deps.roots, sampling, deps.on_elicitation)
         params = ConnectParams(
             name=self.name,
             config=self.config,
             deps=deps,
-            request_handlers=RequestHandlers(self.name, deps.roots, sampling, deps.on_elicitation),
+            request_handlers=self._handlers,
             notifications=NotificationHandler(self.name, subscription, deps.redactor, deps.clock),
             memory=self._memory,
             stderr=self._stderr,

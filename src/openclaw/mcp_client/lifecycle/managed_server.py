@@ -68,6 +68,7 @@ class ServerStatus:
     pin: str | None = None
     crossings: tuple[str, ...] = ()
     suspicions: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         snapshot = self.snapshot
@@ -85,6 +86,8 @@ class ServerStatus:
             "pin": self.pin,
             "crossings": list(self.crossings),
             "suspicions": list(self.suspicions),
+            "agents": list(self.agents),
+            "clients": list(self.clients),
         }
 
 
@@ -93,7 +96,10 @@ _preparing = threading.Lock()
 
 # how an agent uses a server; agents that differ only in these share it
 _PER_AGENT = frozenset(
-    {"enabled", "tool_prefix", "roots", "framing", "on_suspicious", "max_result_chars"}
+    {
+        *("enabled", "tool_prefix", "roots", "framing", "on_suspicious", "max_result_chars"),
+        "per_client",
+    }
 )
 
 _READS_AT_ONCE = 4
@@ -101,10 +107,12 @@ _QUIET = 0.2  # seconds between two rounds of reading, so that a chatty server c
 _UNDECIDED = (ServerState.CONNECTING, ServerState.DISCONNECTED, ServerState.READY)
 
 
-def fingerprint(name: str, config: McpServerConfig, roots: Sequence[Path]) -> str:
-    """Equal for two servers exactly if one process can serve both."""
+def fingerprint(
+    name: str, config: McpServerConfig, roots: Sequence[Path], session: str = ""
+) -> str:
+    """Equal for two servers exactly if one process can serve both; `session` if it serves only one."""
     settings = config.model_dump(mode="json", exclude=set(_PER_AGENT))
-    identity = json.dumps([name, settings, [str(root) for root in roots]], sort_keys=True)
+    identity = json.dumps([name, settings, [str(root) for root in roots], session], sort_keys=True)
     return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
@@ -130,12 +138,14 @@ class ManagedServer:
         self.key = key
         self.name = name
         self.config = config
-        self.asking = ElicitationRouter(deps.on_elicitation, deps.redactor)
-        deps = replace(deps, on_elicitation=self.asking)
+        self.asking = ElicitationRouter(deps.on_elicitation, deps.redactor, deps.on_sampling)
+        sampling = self.asking.sample if deps.on_sampling is not None else None
+        deps = replace(deps, on_elicitation=self.asking, on_sampling=sampling)
         self.connection = ServerConnection(name, config, deps)
         self.state = ServerState.DISCONNECTED
         self.users: set[tuple[str, str]] = set()
         self.holders: set[object] = set()
+        self.clients: dict[str, str] = {}  # the hub's clients that have called it, by their scopes
         self.prepared = server_tools.PreparedTools()
         self.listing = Listing()
         self.pinning = Pinning(name, config, pins, deps.redactor.redact)
@@ -173,6 +183,7 @@ class ManagedServer:
             pin=self.pinning.words,
             crossings=tuple(entry.words() for entry in about),
             suspicions=tuple(entry.words() for entry in self.prepared.suspicions),
+            clients=tuple(sorted(set(self.clients.values()))),
         )
 
     async def run(self) -> None:

@@ -99,6 +99,8 @@ class McpManager:
         self._servers: dict[str, ManagedServer] = {}
         self._uses: dict[User, dict[str, ServerUse]] = {}
         self._added: dict[str, dict[str, McpServerConfig]] = {}
+        self._roots: dict[str, Sequence[Path]] = {}  # of sessions with roots of their own
+        self._watchers: set[Callable[[], None]] = set()
         self._leaving: set[ManagedServer] = set()  # no longer wanted, but a turn still uses them
         self._generation = 0  # grows with every configuration that is applied
         self._views: dict[object, ToolView] = {}  # cleared on every change
@@ -159,7 +161,7 @@ class McpManager:
     @contextmanager
     def hold(self, agent: str, session: str | None = None) -> Generator[ToolSource]:
         """The tools for one turn; their servers keep running until it ends, even after a reload."""
-        known, uses = self._agent(agent), self._uses_of(agent, session)
+        known, uses = self._agent(agent), self.uses_of(agent, session)
         generation, holder = self._generation, object()
         servers = [use.server for use in uses.values()]
 
@@ -195,7 +197,7 @@ class McpManager:
         """
         wanted = [
             use.server
-            for name, use in self._uses_of(agent, session).items()
+            for name, use in self.uses_of(agent, session).items()
             if servers is None or name in servers
         ]
         with anyio.move_on_after(timeout):
@@ -226,29 +228,29 @@ class McpManager:
         }
         shown = [
             use.resources(readers.get(name))
-            for name, use in self._uses_of(agent, session).items()
+            for name, use in self.uses_of(agent, session).items()
             if use.config.resources
         ]
         return mcp_resources.build_resource_context(shown, known.resource_budget)
 
     def instructions(self, agent: str, session: str | None = None) -> str:
-        blocks = [use.instructions() for use in self._uses_of(agent, session).values()]
+        blocks = [use.instructions() for use in self.uses_of(agent, session).values()]
         text = "\n".join([INSTRUCTIONS_HEADING, "", *filter(None, blocks)])
         return self._redact(text) if any(blocks) else ""
 
     def unavailable(self, agent: str, session: str | None = None) -> str:
-        lines = (use.unavailable() for use in self._uses_of(agent, session).values())
+        lines = (use.unavailable() for use in self.uses_of(agent, session).values())
         return "\n".join(filter(None, lines))
 
     def prompts(self, agent: str, session: str | None = None) -> tuple[mcp_prompts.PromptInfo, ...]:
-        uses = self._uses_of(agent, session).values()
+        uses = self.uses_of(agent, session).values()
         return tuple(info for use in uses for info in use.prompts())
 
     async def complete(
         self, agent: str, begun: mcp_prompts.PartialArgument, session: str | None = None
     ) -> tuple[str, ...]:
         """What a server suggests for an argument, without values that can't be typed."""
-        use = self._uses_of(agent, session).get(begun.server)
+        use = self.uses_of(agent, session).get(begun.server)
         if use is None or not use.config.prompts:
             raise NotFound(f"there is no MCP server '{begun.server}' here")
         try:
@@ -275,7 +277,7 @@ class McpManager:
         if prompt is None:
             raise NotFound(f"there is no prompt /{call.server}:{call.prompt}")
         mcp_prompts.check_arguments(prompt, call.arguments)
-        server = self._uses_of(agent, session)[call.server].server
+        server = self.uses_of(agent, session)[call.server].server
         await server.connection.wait_ready(server.config.timeout / 1000)
         with server.asking.on_behalf(elicit):
             raw = await server.connection.get_prompt(call.prompt, call.arguments)
@@ -286,9 +288,18 @@ class McpManager:
     ) -> tuple[Block, ...] | None:
         """What `/server:prompt key=value` expands to, framed; None if it isn't a known prompt."""
         call = mcp_prompts.parse_prompt_call(text) if text.lstrip().startswith("/") else None
-        if call is None or call.server not in self._uses_of(agent, session):
+        if call is None or call.server not in self.uses_of(agent, session):
             return None
         return mcp_prompts.prompt_text(await self.get_prompt(agent, call, session, elicit=elicit))
+
+    @contextmanager
+    def watched(self, watcher: Callable[[], None]) -> Generator[None]:
+        """While this lasts, `watcher` is called whenever what servers offer may have changed."""
+        self._watchers.add(watcher)
+        try:
+            yield
+        finally:
+            self._watchers.discard(watcher)
 
     # What operators use
 
@@ -308,14 +319,30 @@ class McpManager:
         for server in servers:
             server.connection.restart()
 
-    def add(self, name: str, config: McpServerConfig, session: str, agent: str) -> None:
-        """Add or replace a server for one session of an agent."""
+    def add(
+        self,
+        name: str,
+        config: McpServerConfig,
+        session: str,
+        agent: str,
+        *,
+        roots: Sequence[Path] | None = None,
+    ) -> None:
+        """Add or replace a server for one session of an agent; `roots` instead of the agent's."""
         self._added.setdefault(session, {})[name] = config
+        if roots is not None:
+            self._roots[session] = roots
         self._update(agent, session)
 
     def end_session(self, session: str) -> None:
         self._added.pop(session, None)
+        self._roots.pop(session, None)
         self._drop(user for user in list(self._uses) if user[1] == session)
+
+    def forget_client(self, scope: str) -> None:
+        """A client of the hub has gone."""
+        for server in self._servers.values():
+            server.clients.pop(scope, None)
 
     def apply(self, agents: Mapping[str, AgentServers]) -> None:
         """Take a new configuration; servers whose settings stayed the same keep running."""
@@ -335,7 +362,7 @@ class McpManager:
         except KeyError:
             raise NotFound(f"there is no agent '{agent}'") from None
 
-    def _uses_of(self, agent: str, session: str | None) -> dict[str, ServerUse]:
+    def uses_of(self, agent: str, session: str | None = None) -> dict[str, ServerUse]:
         """The agent's servers by name, overridden by the session's."""
         shared = self._uses.get((agent, EVERYWHERE), {})
         own = self._uses.get((agent, session), {}) if session else {}
@@ -364,8 +391,8 @@ class McpManager:
         self, user: User, agent: AgentServers, name: str, config: McpServerConfig
     ) -> ServerUse:
         connection = self._deps.connection
-        roots = server_roots(config, agent.roots, connection.environ)
-        key = fingerprint(name, config, roots)
+        roots = server_roots(config, self._roots.get(user[1], agent.roots), connection.environ)
+        key = fingerprint(name, config, roots, user[1] if config.per_client else EVERYWHERE)
         server = self._servers.get(key)
         if server is None:
             deps, stores = replace(connection, roots=roots), (self._cache, self._deps.pins)
@@ -396,6 +423,8 @@ class McpManager:
     def _changed(self) -> None:
         self._crossings = None
         self._views.clear()
+        for watcher in self._watchers:
+            watcher()
 
     def _look_for_crossings(self) -> list[ToolShadowing]:
         if self._crossings is None:
@@ -415,7 +444,7 @@ class McpManager:
         if user not in self._uses:  # a session without servers of its own
             user = (agent, EVERYWHERE)
         if user not in self._views:
-            self._views[user] = self._build_view(self._agent(agent), self._uses_of(agent, session))
+            self._views[user] = self._build_view(self._agent(agent), self.uses_of(agent, session))
         return self._views[user]
 
     def _build_view(self, agent: AgentServers, uses: Mapping[str, ServerUse]) -> ToolView:

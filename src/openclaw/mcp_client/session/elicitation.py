@@ -1,4 +1,4 @@
-"""Finds the person whom a server's question is for.
+"""Finds the person whom a server's question is for, and the program that samples for it.
 
 A server may work for several people at once. In the newest revision of MCP a question is part of
 the answer to a call, so it is clear whose it is. In the older ones it comes on its own: then it is
@@ -13,13 +13,14 @@ import logging
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import orjson
 
 from openclaw.content.labels import sanitise_label, sanitise_schema
 from openclaw.content.sanitise import holds_orders
+from openclaw.core.errors import ServerUnavailable
 from openclaw.core.questions import DECLINED, Elicit, elicitation_result
 from openclaw.core.tools import JsonObject
 from openclaw.secrets.redactor import Redactor, redacted_tree
@@ -40,20 +41,34 @@ async def decline(server: str, params: JsonObject) -> JsonObject:
     return elicitation_result(DECLINED)
 
 
-_asker: ContextVar[Elicit | None] = ContextVar("openclaw_asker", default=None)
+async def refuse_sampling(server: str, params: JsonObject) -> JsonObject:
+    raise ServerUnavailable(server, "sampling is unavailable here")
+
+
+class CallOwner(NamedTuple):
+    """Who made a call: how they are asked, and how a model samples for them if not by ours."""
+
+    elicit: Elicit
+    sample: Elicit | None = None
+
+
+_owner: ContextVar[CallOwner | None] = ContextVar("openclaw_call_owner", default=None)
 
 
 class ElicitationRouter:
-    """Handles one server's questions; `otherwise` gets those that belong to no call."""
+    """Handles one server's questions; `otherwise` and `sampler` get those that belong to no call."""
 
-    def __init__(self, otherwise: Elicit, redactor: Redactor | None = None) -> None:
+    def __init__(
+        self, otherwise: Elicit, redactor: Redactor | None = None, sampler: Elicit | None = None
+    ) -> None:
         self._otherwise = otherwise
         self._redactor = redactor or Redactor()
-        self._calls: dict[object, Elicit] = {}
+        self._sampler = sampler or refuse_sampling
+        self._calls: dict[object, CallOwner] = {}
 
-    def on_behalf(self, elicit: Elicit | None) -> "_OnBehalf":
+    def on_behalf(self, elicit: Elicit | None, sample: Elicit | None = None) -> "_OnBehalf":
         """While this lasts, the server works for whoever `elicit` asks."""
-        return _OnBehalf(self._calls, elicit or decline)
+        return _OnBehalf(self._calls, CallOwner(elicit or decline, sample))
 
     async def __call__(self, server: str, params: JsonObject) -> JsonObject:
         try:
@@ -61,33 +76,42 @@ class ElicitationRouter:
         except (TypeError, ValueError) as error:
             logger.warning("MCP server '%s' asks something that cannot be shown: %s", server, error)
             return elicitation_result(DECLINED)
-        return await self._whose(server)(server, question)
-
-    def _whose(self, server: str) -> Elicit:
-        own = _asker.get()
-        if own is not None:
-            return own
-        askers = set(self._calls.values())
-        if len(askers) > 1:
+        owners = self._owners()
+        if len({owner.elicit for owner in owners}) > 1:
             logger.info("MCP server '%s' asks while it works for several people: declined", server)
-            return decline
-        return askers.pop() if askers else self._otherwise
+            return elicitation_result(DECLINED)
+        elicit = owners[0].elicit if owners else self._otherwise
+        return await elicit(server, question)
+
+    async def sample(self, server: str, params: JsonObject) -> JsonObject:
+        """Have the client that made the call sample, or our own model."""
+        samplers = {owner.sample for owner in self._owners()} or {None}
+        if len(samplers) > 1:
+            logger.info("MCP server '%s' samples while it works for several clients", server)
+            return await refuse_sampling(server, params)
+        sample = samplers.pop() or self._sampler
+        return await sample(server, params)
+
+    def _owners(self) -> list[CallOwner]:
+        """Those whose call this may be about."""
+        own = _owner.get()
+        return [own] if own is not None else list(self._calls.values())
 
 
 class _OnBehalf:
     """Not a generator, which would take three times as long: every call has one."""
 
-    __slots__ = ("_asker", "_calls", "_token")
+    __slots__ = ("_calls", "_owner", "_token")
 
-    def __init__(self, calls: dict[object, Elicit], asker: Elicit) -> None:
-        self._calls, self._asker = calls, asker
+    def __init__(self, calls: dict[object, CallOwner], owner: CallOwner) -> None:
+        self._calls, self._owner = calls, owner
 
     def __enter__(self) -> None:
-        self._calls[self] = self._asker
-        self._token = _asker.set(self._asker)
+        self._calls[self] = self._owner
+        self._token = _owner.set(self._owner)
 
     def __exit__(self, *raised: object) -> None:
-        _asker.reset(self._token)
+        _owner.reset(self._token)
         del self._calls[self]
 
 

@@ -32,6 +32,7 @@ class RequestHandlers:
     ) -> None:
         self._server, self._roots = server, roots
         self._on_sampling, self._on_elicitation = on_sampling, on_elicitation
+        self.roots_were_asked = False
 
     def capabilities(self) -> JsonObject:
         return {
@@ -45,6 +46,7 @@ class RequestHandlers:
         """The result of the server's request; raises `RpcError`."""
         match method:
             case names.ROOTS:
+                self.roots_were_asked = True
                 roots = [
                     {"uri": path.absolute().as_uri(), "name": path.name} for path in self._roots
                 ]

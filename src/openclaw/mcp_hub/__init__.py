@@ -1,0 +1,1 @@
+"""Other MCP clients use the configured servers through one server of ours."""
