@@ -58,13 +58,6 @@ def loads(text: bytes) -> Any:
     return value
 
 
-def check_bounds(text: bytes) -> None:
-    """Raise `Unreadable` for JSON that holds too many values or is nested too deeply."""
-    _check_count(text)
-    if _may_be_deep(text):
-        loads(text)
-
-
 def dumps(value: Any) -> bytes:
     try:
         return orjson.dumps(value)

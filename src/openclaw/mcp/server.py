@@ -15,7 +15,7 @@ A request that is served is an event (`Call`) and owed one `Answer` or `Refuse`,
 cancels it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
@@ -101,29 +101,44 @@ def _with_set_level(revision: Revision) -> bool:
     return not revision.log_level_per_request
 
 
+@dataclass(frozen=True, slots=True)
+class _Method:
+    """The capability that offers a method, a part of it that must be declared too, and where it is."""
+
+    capability: str
+    part: str | None = None
+    is_in: Callable[[Revision], bool] = _always
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    notification: str
+    filter: str
+    """What a client of `subscriptions/listen` asks for it by."""
+
+
 _LISTS = {
     names.TOOLS_LIST, names.PROMPTS_LIST, names.RESOURCES_LIST, names.TEMPLATES_LIST,
 }  # fmt: skip
 _OF_SKILLS = {names.SKILLS_LIST, names.SKILLS_GET, names.DIRECTORY_READ}  # SEP-2640
 _CACHEABLE = {*_LISTS, *_OF_SKILLS, names.RESOURCES_READ, names.DISCOVER}
-# The capability that offers a method, and the revisions that have it.
 _METHODS = {
-    names.TOOLS_LIST: (("tools",), _always),
-    names.TOOLS_CALL: (("tools",), _always),
-    names.PROMPTS_LIST: (("prompts",), _always),
-    names.PROMPTS_GET: (("prompts",), _always),
-    names.RESOURCES_LIST: (("resources",), _always),
-    names.RESOURCES_READ: (("resources",), _always),
-    names.TEMPLATES_LIST: (("resources",), _always),
-    names.SUBSCRIBE: (("resources", "subscribe"), _without_listen),
-    names.UNSUBSCRIBE: (("resources", "subscribe"), _without_listen),
-    names.COMPLETE: (("completions",), _always),
-    names.SET_LEVEL: (("logging",), _with_set_level),
+    names.TOOLS_LIST: _Method("tools"),
+    names.TOOLS_CALL: _Method("tools"),
+    names.PROMPTS_LIST: _Method("prompts"),
+    names.PROMPTS_GET: _Method("prompts"),
+    names.RESOURCES_LIST: _Method("resources"),
+    names.RESOURCES_READ: _Method("resources"),
+    names.TEMPLATES_LIST: _Method("resources"),
+    names.SUBSCRIBE: _Method("resources", "subscribe", is_in=_without_listen),
+    names.UNSUBSCRIBE: _Method("resources", "subscribe", is_in=_without_listen),
+    names.COMPLETE: _Method("completions"),
+    names.SET_LEVEL: _Method("logging", is_in=_with_set_level),
 }
 _CHANGES = {
-    "tools": (names.TOOLS_CHANGED, "toolsListChanged"),
-    "prompts": (names.PROMPTS_CHANGED, "promptsListChanged"),
-    "resources": (names.RESOURCES_CHANGED, "resourcesListChanged"),
+    "tools": _Change(names.TOOLS_CHANGED, "toolsListChanged"),
+    "prompts": _Change(names.PROMPTS_CHANGED, "promptsListChanged"),
+    "resources": _Change(names.RESOURCES_CHANGED, "resourcesListChanged"),
 }
 _ASKS_FOR = {names.SAMPLING: "sampling", names.ELICIT: "elicitation", names.ROOTS: "roots"}
 
@@ -208,10 +223,6 @@ class ServerConnection:
         self._open.clear()
         self._asked.clear()
         return events
-
-    def abandon(self, id: Id) -> list[Event]:
-        """Treat a call as cancelled, because its stream was closed (2026-07-28, "Cancellation")."""
-        return self._cancel(id)
 
     # ---- deadlines
 
@@ -375,8 +386,9 @@ class ServerConnection:
 
     def _has(self, method: str, revision: Revision) -> bool:
         if method in _METHODS:
-            capability, in_revision = _METHODS[method]
-            return in_revision(revision) and self.offer.has(*capability)
+            known = _METHODS[method]
+            path = filter(None, (known.capability, known.part))
+            return known.is_in(revision) and self.offer.has(*path)
         if method == names.LISTEN:
             return revision.listen
         form = task_form(revision)
@@ -585,8 +597,8 @@ class ServerConnection:
     ) -> list[Outgoing]:
         match change:
             case ListChanged(kind):
-                method, key = _CHANGES[kind]
-                fields: JsonObject = {}
+                method, fields = _CHANGES[kind].notification, dict[str, Any]()
+                key = _CHANGES[kind].filter
                 wanted = [id for id, filters in self._subscriptions.items() if filters.get(key)]
                 unasked = self.offer.has(kind, "listChanged")
             case ResourceUpdated(uri):

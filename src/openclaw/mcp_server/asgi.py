@@ -4,51 +4,26 @@ At 2026-07-28 every POST stands alone. Before, there are sessions, each with a c
 can be resumed, and a stream of its own for what belongs to no request.
 """
 
-import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 import anyio
-import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from openclaw.core.clock import random_id
 from openclaw.mcp import http, http_server, json_text, jsonrpc, names
-from openclaw.mcp.http import EVENT_STREAM, JSON, SESSION_HEADER
-from openclaw.mcp.http_server import (
-    Form,
-    Headers,
-    Refusal,
-    StreamLog,
-    refuse,
-    requests_in,
-)
-from openclaw.mcp.jsonrpc import ErrorResponse, Id, Incoming, JsonObject, Request
+from openclaw.mcp.http import EVENT_STREAM, SESSION_HEADER
+from openclaw.mcp.http_server import Form, Headers, Refusal, refuse, requests_in
+from openclaw.mcp.jsonrpc import ErrorResponse, Incoming, JsonObject, Request
 from openclaw.mcp.server import Command, Outgoing, Phase, ServerConnection, outgoing_in
-from openclaw.mcp.sse import COMMENT, encode_event
+from openclaw.mcp.sse import encode_event
 from openclaw.mcp_server.conversation import Conversation, Service
-
-logger = logging.getLogger(__name__)
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+from openclaw.mcp_server.http_response import Exchange, Piece, Pipe, Receive, Scope, Send
+from openclaw.mcp_server.http_sessions import Session
 
 _MOST_SESSIONS = 1000
-_REPLAYED_BYTES = 4 << 20  # per session
-_QUEUED = 64  # pieces from which a call waits for its client to read
-_STREAM_AFTER = 1.0  # seconds after which an answer is begun as a stream, so that it can be resumed
-_KEEP_ALIVE = 15.0
 _RETRY_MS = 1000
-_STREAM_HEADERS = [
-    (b"content-type", EVENT_STREAM.encode()),
-    (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),
-]
 
 
 class HttpService(Service, Protocol):
@@ -62,271 +37,6 @@ class Who(Protocol):
 
     @property
     def owner(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Something for a client to read, as JSON and as an event. The answer is the last."""
-
-    json: bytes
-    event: bytes
-    is_answer: bool
-    status: int = 200
-
-
-class Pipe:
-    """What is written to one HTTP response; the client may be gone."""
-
-    def __init__(self) -> None:
-        self._put, self._take = anyio.create_memory_object_stream[Piece](_QUEUED)
-
-    async def put(self, piece: Piece) -> None:
-        """Waits if the client is far behind."""
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await self._put.send(piece)
-
-    def put_nowait(self, piece: Piece) -> bool:
-        try:
-            self._put.send_nowait(piece)
-        except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return False
-        return True
-
-    async def take(self) -> Piece | None:
-        """The next piece; None at the end."""
-        try:
-            return await self._take.receive()
-        except (anyio.EndOfStream, anyio.ClosedResourceError):
-            return None
-
-    def take_nowait(self) -> Piece | None:
-        try:
-            return self._take.receive_nowait()
-        except (anyio.WouldBlock, anyio.EndOfStream, anyio.ClosedResourceError):
-            return None
-
-    def end(self) -> None:
-        """Nothing follows what is in it."""
-        self._put.close()
-
-    def break_off(self) -> None:
-        """Nobody reads any more."""
-        self._take.close()
-        self._put.close()
-
-
-class Stream:
-    """One of a session's streams. It outlives the connections through which it is read."""
-
-    def __init__(self, name: str, calls: set[Id]) -> None:
-        self.name = name
-        self.calls = calls  # those that are not answered yet
-        self.pipe: Pipe | None = None
-        self.last_sent = 0
-
-    def attach(self, pipe: Pipe) -> None:
-        if self.pipe is not None:
-            self.pipe.end()
-        self.pipe = pipe
-
-    def detach(self, pipe: Pipe) -> None:
-        pipe.break_off()
-        if self.pipe is pipe:
-            self.pipe = None
-
-    def let_go(self) -> None:
-        """End the connection, for the client to come back."""
-        if self.pipe is not None:
-            self.pipe.end()
-            self.pipe = None
-
-
-@dataclass(eq=False)
-class Session:
-    """A client of a revision before 2026-07-28. Its calls go on when its connections break."""
-
-    service: HttpService
-    tasks: TaskGroup
-    owner: str
-    id: str = field(default_factory=random_id)
-    _by_call: dict[Id, Stream] = field(default_factory=dict[Id, Stream])
-
-    def __post_init__(self) -> None:
-        self.log = StreamLog(random_id(), _REPLAYED_BYTES)
-        self.own = Stream("own", set())  # for what belongs to no request
-        self.connection = ServerConnection(self.service.offer)
-        self.conversation = Conversation(
-            self.connection, self.service, self.tasks, self._write, self.pause
-        )
-
-    @property
-    def is_idle(self) -> bool:
-        return not self._by_call and self.own.pipe is None
-
-    def has_open(self, id: Id) -> bool:
-        return id in self._by_call
-
-    def open_stream(self, requests: Sequence[Request]) -> Stream:
-        stream = Stream(random_id(), {request.id for request in requests})
-        self._by_call.update(dict.fromkeys(stream.calls, stream))
-        return stream
-
-    def close_stream(self, stream: Stream) -> None:
-        for id in stream.calls:
-            self._by_call.pop(id, None)
-        stream.calls = set()
-        stream.let_go()
-
-    def forget_call(self, id: Id) -> None:
-        """A call that its client cancelled gets no answer."""
-        stream = self._by_call.pop(id, None)
-        if stream is not None:
-            stream.calls.discard(id)
-            if not stream.calls:
-                stream.let_go()
-
-    def pause(self, call: Id) -> None:
-        """Have the client come back for the rest (2025-11-25, "the server MAY close the connection")."""
-        stream = self._by_call.get(call)
-        if stream is not None:
-            stream.let_go()
-
-    def open_stream_named(self, name: str) -> Stream | None:
-        streams = [self.own, *self._by_call.values()]
-        return next((stream for stream in streams if stream.name == name), None)
-
-    async def _write(self, outgoing: Outgoing) -> None:
-        stream = self.own if outgoing.call is None else self._by_call.get(outgoing.call, self.own)
-        data = outgoing.encode()
-        event = self.log.add(stream.name, data)
-        piece = Piece(data, event.encode(), outgoing.is_final)
-        if stream.pipe is None:
-            pass  # it waits in the log for the client to come back
-        elif stream is not self.own:
-            await stream.pipe.put(piece)
-        elif stream.pipe.put_nowait(piece):
-            stream.last_sent = event.number
-        else:
-            stream.let_go()  # nobody waits for a client that does not read this one
-        if outgoing.is_final and stream is not self.own:
-            self.close_stream(stream)
-
-    async def close(self) -> None:
-        await self.conversation.handle(self.connection.close())
-        for stream in [self.own, *self._by_call.values()]:
-            stream.let_go()
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """One HTTP request and its response."""
-
-    scope: Scope
-    receive: Receive
-    send: Send
-
-    @property
-    def headers(self) -> Headers:
-        return [
-            (name.decode("latin-1"), value.decode("latin-1"))
-            for name, value in self.scope["headers"]
-        ]
-
-    async def body(self, most: int) -> bytes | Refusal:
-        pieces, size, more = list[bytes](), 0, True
-        while more:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                return refuse(400, "the request was cut off")
-            pieces.append(message.get("body", b""))
-            size += len(pieces[-1])
-            more = message.get("more_body", False)
-            if size > most:
-                return refuse(413, f"a request of over {most} bytes is not accepted")
-        return b"".join(pieces)
-
-    async def refuse(self, refusal: Refusal) -> None:
-        more = [] if refusal.allow is None else [(b"allow", refusal.allow.encode())]
-        await self.answer(refusal.status, refusal.body, *more)
-
-    async def answer(self, status: int, body: bytes = b"", *more: tuple[bytes, bytes]) -> None:
-        headers = [(b"content-length", b"%d" % len(body)), *more]
-        if body:
-            headers.append((b"content-type", JSON.encode()))
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body})
-
-    async def respond(self, pipe: Pipe, form: Form, primer: bytes = b"") -> None:
-        """Answer with JSON if the answer comes soon and alone, otherwise with a stream.
-
-        If the client goes away, nobody reads the pipe any more.
-        """
-        await anyio.lowlevel.checkpoint()  # a call that need not wait is answered by now
-        first = pipe.take_nowait()
-        if first is not None and first.is_answer and form is not Form.STREAM:
-            await self.answer(first.status, first.json)
-            return
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch, pipe, name="disconnect")
-            if form is Form.JSON:
-                await self._respond_with_json(pipe, first)
-            else:
-                await self._respond_with_either(pipe, first, form, primer)
-            tasks.cancel_scope.cancel()
-
-    async def _respond_with_json(self, pipe: Pipe, piece: Piece | None) -> None:
-        while piece is None or not piece.is_answer:  # the client takes nothing else
-            piece = await pipe.take()
-            if piece is None:
-                await self.answer(202)
-                return
-        await self.answer(piece.status, piece.json)
-
-    async def _respond_with_either(
-        self, pipe: Pipe, first: Piece | None, form: Form, primer: bytes
-    ) -> None:
-        if first is None and form is Form.EITHER:
-            with anyio.move_on_after(_STREAM_AFTER) as soon:
-                first = await pipe.take()
-            if first is not None and first.is_answer:
-                await self.answer(first.status, first.json)
-                return
-            if first is None and not soon.cancelled_caught and not primer:
-                await self.answer(202)  # the client cancelled the call
-                return
-        await self.begin_stream(primer + (first.event if first is not None else b""))
-        await self.stream(pipe)
-
-    async def begin_stream(self, data: bytes = b"") -> None:
-        start = {"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS}
-        await self.send(start)
-        await self._write(data)  # an empty piece sends the headers
-
-    async def stream(self, pipe: Pipe) -> None:
-        """Write what comes, and signs of life, until the end."""
-        while True:
-            data = COMMENT
-            with anyio.move_on_after(_KEEP_ALIVE):
-                piece = await pipe.take()
-                if piece is None:
-                    break
-                data = piece.event
-            await self._write(data)
-        await self.send({"type": "http.response.body", "body": b""})
-
-    async def stream_watched(self, pipe: Pipe) -> None:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch, pipe, name="disconnect")
-            await self.stream(pipe)
-            tasks.cancel_scope.cancel()
-
-    async def _write(self, data: bytes) -> None:
-        await self.send({"type": "http.response.body", "body": data, "more_body": True})
-
-    async def _watch(self, pipe: Pipe) -> None:
-        while (await self.receive())["type"] != "http.disconnect":
-            pass
-        pipe.break_off()
 
 
 class HttpApp:
