@@ -194,7 +194,9 @@ class Worker:
         except OpenClawError as error:
             return error
         except Exception as error:
-            logger.exception("a turn failed")
+            order = held.order
+            names = order.turn, order.session, order.agent
+            logger.exception("turn %s of session %s (agent %s) failed", *names)
             return error
 
     async def _close(self, held: RunningOrder, result: Reply | BaseException | None) -> None:

@@ -2,9 +2,13 @@
 
 import asyncio
 import contextlib
+import os
+import shutil
+import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -312,11 +316,11 @@ async def test_a_database_that_forgets_its_tables_ends_no_store(
             async with store.acquire_lane(session):
                 await sql(postgres_url, "ALTER TABLE openclaw.tickets RENAME TO elsewhere")
                 with anyio.fail_after(60):
-                    while "does not hear" not in caplog.text:  # noqa: ASYNC110 - a log
+                    while "cannot renew the leases" not in caplog.text:  # noqa: ASYNC110 - a log
                         await anyio.sleep(0.02)
                 await anyio.sleep(0.8)  # three more tries
                 await sql(postgres_url, "ALTER TABLE openclaw.elsewhere RENAME TO tickets")
-        assert caplog.text.count("does not hear") == 1
+        assert caplog.text.count("cannot renew the leases") == 1
         assert (await store.show(session)).key == "k"
 
 
@@ -404,6 +408,51 @@ async def test_a_wrong_address_is_named_without_its_password(
         async with open_postgres_store(parsed(url)):
             pass
     assert "hunter2" not in f"{refused.value!r} {refused.value.hint}"
+
+
+@pytest.mark.skipif(shutil.which("pgbouncer") is None, reason="PgBouncer is not installed")
+@pytest.mark.parametrize("forgives", [False, True])
+@pytest.mark.parametrize("sets_path", [False, True])
+async def test_a_pooler_that_shares_connections_is_refused_with_a_sentence(
+    postgres: Server, tmp_path: Path, forgives: bool, sets_path: bool
+) -> None:
+    """`forgives`: it ignores settings that a connection starts with, instead of refusing them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    place = Path(tempfile.mkdtemp(prefix="openclaw-pooler-"))
+    place.chmod(0o755)
+    path = "connect_query='SET search_path TO openclaw'" if sets_path else ""
+    names = "search_path,jit,statement_timeout,idle_in_transaction_session_timeout"
+    settings = [
+        "[databases]",
+        f"postgres = host={postgres.directory} port={postgres.port} user=postgres {path}",
+        "[pgbouncer]",
+        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =",
+        f"auth_type = any\nauth_file = {place / 'users'}\npool_mode = transaction",
+        f"ignore_startup_parameters = {names}" if forgives else "",
+    ]
+    (place / "users").write_text('"postgres" ""\n')
+    (place / "settings").write_text("\n".join(settings) + "\n")
+    user = ["-u", "postgres"] if os.geteuid() == 0 else []
+    command = ["pgbouncer", "-q", *user, str(place / "settings")]
+    url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+    try:
+        async with await anyio.open_process(command, stdout=None, stderr=None) as pooler:
+            try:
+                with anyio.fail_after(60):
+                    while True:
+                        with pytest.raises(StoreError) as refused:
+                            async with open_postgres_store(parsed(url)):
+                                pass
+                        if "cannot be reached" not in refused.value.message:
+                            break
+                        await anyio.sleep(0.05)
+            finally:
+                pooler.terminate()
+    finally:
+        shutil.rmtree(place)
+    assert "is behind a connection pooler, such as PgBouncer" in refused.value.message
 
 
 async def test_a_server_that_may_only_be_read_says_so(postgres: Server, postgres_url: str) -> None:

@@ -248,7 +248,7 @@ class ChatSession:
                 # Whatever happens, the person can type the next message.
                 cause = cause_of(error)
                 if not isinstance(cause, OpenClawError):
-                    logger.exception("a turn failed")
+                    logger.exception("a turn of session %s failed", self.session)
                 self.exit_code = EXIT_FAILED
                 self._view.say(f"Error: {sentence(describe(cause))}")
 

@@ -229,7 +229,7 @@ class _Message:
             await self._streamed(put)
         except Exception as error:
             if not isinstance(error, OpenClawError):
-                logger.exception("a turn failed")
+                logger.exception("a turn of session %s failed", self.session)
             put(sse_frame(event_codec.error_json(error), "error"))
 
     async def _streamed(self, put: Put) -> None:

@@ -279,7 +279,7 @@ class PostgresLanes(LaneManager):
 
     async def run(self) -> None:
         await self._wanted.wait()
-        trouble = "the database does not hear that this process lives"
+        trouble = "cannot renew the leases of this process's sessions in PostgreSQL"
         await self.database.stay_connected(self._be_present, trouble)
 
     async def _be_present(self, connection: "asyncpg.Connection[Any]") -> None:

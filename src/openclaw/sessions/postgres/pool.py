@@ -164,7 +164,12 @@ _READ_ONLY = (
     "cannot be written: {said}",
     "connect to the primary, as a user who owns the schema 'openclaw'",
 )
+_POOLED = (
+    "is behind a connection pooler, such as PgBouncer, which keeps no settings and locks",
+    "give sessions.store the address of the server itself; gateways keep a few connections each",
+)
 _REASONS: dict[str, tuple[str, str | None]] = {  # and hints, by prefix of the server's codes
+    "08P01": _POOLED,  # PgBouncer refuses settings that a connection starts with
     "28": ("refuses this user or password", "check the address in sessions.store"),
     "3D000": ("has no such database", "create it with createdb"),
     "25006": _READ_ONLY,
@@ -259,7 +264,14 @@ class Database:
                     reset=_leave_as_it_is,
                     **self._arguments(),
                 )
-                await pool.release(await pool.acquire(timeout=CONNECT_SECONDS))
+                connection = await pool.acquire(timeout=CONNECT_SECONDS)
+                pooled = await self._is_pooled(connection)
+                await pool.release(connection)
+            if pooled:
+                problem, hint = _POOLED
+                raise StoreError(
+                    f"the session store on PostgreSQL ({self.place}) {problem}", hint=hint
+                )
             yield self
         finally:
             self._pool = None
@@ -268,6 +280,26 @@ class Database:
                     await pool.close()
             if pool is not None and scope.cancelled_caught:
                 pool.terminate()
+
+    async def _is_pooled(self, connection: "Connection") -> bool:
+        """Whether a pooler forgets our settings, or gives each transaction another connection."""
+        query = "SELECT pg_backend_pid(), current_setting('search_path')"
+        row = await connection.fetchrow(query)
+        assert row is not None
+        pid: int = row[0]
+        if row[1] != SCHEMA:
+            return True
+        if pid == connection.get_server_pid():
+            return False
+        other = await self.connect()
+        try:
+            # Of those that wait, a pooler takes the connection that was used last.
+            async with other.transaction():
+                taken: int = await other.fetchval("SELECT pg_backend_pid()")
+                now: int = await connection.fetchval("SELECT pg_backend_pid()")
+                return taken == pid or now != pid
+        finally:
+            await other.close(timeout=_CLOSE_SECONDS)
 
     def hurry(self) -> None:
         """From now on, give up quickly, because the process is ending."""
