@@ -53,6 +53,10 @@ class TurnQuestions:
     def untold(self) -> list[WaitingQuestion]:
         return [one for one in self.stored if one.state != "open" and not one.told]
 
+    def waiting_for(self, turn: str) -> list[str]:
+        """The ids of the questions that a turn left open."""
+        return [one.id for one in self.stored if one.place.turn == turn and not one.told]
+
     async def mark_told(self, answered: Sequence[WaitingQuestion]) -> None:
         for one in answered:
             await waiting_questions.mark_told(self.store, one)
