@@ -136,10 +136,22 @@ async def test_a_pipe_that_our_parent_leaves_open_is_not_waited_for(model: Scrip
         async with await anyio.open_process(command, stderr=None) as process:
             assert await process.wait() == 0
     assert model.requests[0].body["messages"][-1]["content"] == "hi"
-    slow = "sleep 5; echo late"
-    done = await anyio.run_process(["/bin/sh", "-c", f"({slow}) | {shlex.join(command)}"])
+
+
+@pytest.mark.usefixtures("config")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc")
+async def test_a_pipe_that_is_written_to_late_is_waited_for_and_says_so(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
+    # Another process than our parent holds the pipe open until it has read the notice.
+    said = tmp_path / "said"
+    os.mkfifo(said)
+    command = shlex.join([sys.executable, "-m", "openclaw", "agent", "hi"])
+    late = f"(grep -m1 'Waiting for piped input' {said} >&2; echo late) | {command} 2>{said}"
+    with anyio.fail_after(120):
+        done = await anyio.run_process(["/bin/sh", "-c", late])
     assert b"Waiting for piped input" in done.stderr
-    assert "late" in str(model.requests[1].body["messages"][-1]["content"])
+    assert "late" in str(model.requests[0].body["messages"][-1]["content"])
 
 
 @pytest.mark.usefixtures("config")
