@@ -68,8 +68,9 @@ _WITHOUT_STATE = ("completion", "doctor", "upgrade")
 
 
 def _run_prepared(name: str, args: Namespace, env: "Environment") -> int:
-    if name not in _WITHOUT_STATE:
-        env.prepare_state(may_wait=name == "gateway")
+    if name in _WITHOUT_STATE:
+        return run_command(name, args, env)
+    env.prepare_state(may_wait=name == "gateway")
     try:
         return run_command(name, args, env)
     finally:

@@ -9,7 +9,7 @@ import os
 import shutil
 import sqlite3
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from openclaw.config.paths import (
 )
 from openclaw.config.state_version import BACKUPS, COMMITTED, FILES, read_version
 from openclaw.core.errors import OperatorFacing
+from openclaw.core.installed import Command
 
 KEPT = 3
 DATABASE = "sessions.db"  # its name in a backup
@@ -37,12 +38,16 @@ _LOCK_SECONDS = 120.0  # a backup copies everything
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """`program` had written the state; `database` and `config` are where they were, if they existed."""
+    """`program` had written the state; `database` and `config` are where they were, if they existed.
+
+    `reinstall` are the commands that bring that program back, if it was replaced by an upgrade.
+    """
 
     path: Path
     program: str
     database: Path | None
     config: Path | None
+    reinstall: tuple[Command, ...] = ()
 
 
 def migrate(root: Path, now_ms: int) -> str | None:
@@ -62,10 +67,16 @@ def migrate(root: Path, now_ms: int) -> str | None:
     return f"{root} was migrated from version {found} to {newest}; a backup is in {backup}"
 
 
-def back_up(root: Path, now_ms: int, database: Path, config: Path | None = None) -> Path:
+def back_up(
+    root: Path,
+    now_ms: int,
+    database: Path | None,
+    config: Path | None = None,
+    reinstall: Sequence[Command] = (),
+) -> Path:
     """Copy the state and the configuration to `backups/`, where the last three are kept."""
     with _exclusive(root):
-        return _back_up(root, now_ms, database, config or root / CONFIG_NAME)
+        return _back_up(root, now_ms, database, config or root / CONFIG_NAME, reinstall)
 
 
 def backups(root: Path) -> list[Backup]:
@@ -77,8 +88,15 @@ def backups(root: Path) -> list[Backup]:
         except (OSError, ValueError):  # not ours
             continue
         database, config = (about.get(name) for name in ("database", "config"))
-        program = str(about.get("program", ""))
-        found.append(Backup(path, program, database and Path(database), config and Path(config)))
+        found.append(
+            Backup(
+                path,
+                str(about.get("program", "")),
+                database and Path(database),
+                config and Path(config),
+                tuple(tuple(map(str, words)) for words in about.get("reinstall", ())),
+            )
+        )
     return found
 
 
@@ -104,12 +122,17 @@ def _exclusive(root: Path) -> Generator[None]:
 
 
 def _back_up(
-    root: Path, now_ms: int, database: Path | None, config: Path | None, spare: Path | None = None
+    root: Path,
+    now_ms: int,
+    database: Path | None,
+    config: Path | None,
+    reinstall: Sequence[Command] = (),
+    spare: Path | None = None,
 ) -> Path:
     unfinished = _emptied(root / BACKUPS / _UNFINISHED)
     for name in FILES:
         _copy(root / name, unfinished / name)
-    about: dict[str, str] = {"program": read_version(root)[1]}
+    about: dict[str, object] = {"program": read_version(root)[1], "reinstall": reinstall}
     if database is not None and database.is_file():
         _copy_database(database, unfinished / DATABASE)
         about["database"] = str(database)

@@ -3,6 +3,8 @@
 import json
 import sys
 import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
@@ -13,25 +15,51 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 DISTRIBUTION = "openclaw-runtime"
+_IMAGE = "openclaw-image"  # a file that deploy/Dockerfile makes
+
+
+Command = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """How the program was installed, and the commands that upgrade it; none if it can't do that itself."""
+
+    kind: str
+    upgrade: tuple[Command, ...] = ()
+    checkout: str | None = None
+
+    def reinstall(self, version: str) -> tuple[Command, ...]:
+        """The commands that bring back a version, which is a commit if this is a checkout."""
+        if self.checkout is not None:
+            switch = ("git", "-C", self.checkout, "checkout", "--quiet", version)
+            return (switch, (f"{self.checkout}/scripts/setup",))
+        url, _ = _origin()
+        wanted = f" @ {url}" if url else f"=={version}"
+        return ((*_installer(), DISTRIBUTION + _named(_extras()) + wanted),)
+
+
+def installation() -> Installation:
+    prefix, url, editable = Path(sys.prefix), *_origin()
+    if editable:
+        checkout = url2pathname(urlsplit(url).path)
+        pull = ("git", "-C", checkout, "pull", "--quiet", "--ff-only")
+        return Installation("checkout", (pull, (f"{checkout}/scripts/setup",)), checkout)
+    if (prefix / _IMAGE).is_file():
+        return Installation("container")
+    if not Path(__file__).is_relative_to(prefix) and not _is_installed():
+        return Installation("single file")
+    if (prefix / "uv-receipt.toml").is_file():
+        return Installation("uv tool", (("uv", "tool", "upgrade", DISTRIBUTION),))
+    if (prefix / "pipx_metadata.json").is_file():
+        return Installation("pipx", (("pipx", "upgrade", DISTRIBUTION),))
+    return Installation("pip", ((*_installer(), "--upgrade", DISTRIBUTION + _named(_extras())),))
 
 
 def install_command(extra: str) -> str:
     """The command that adds an extra to this installation, from the same source."""
-    prefix = Path(sys.prefix)
-    extras = [extra]
-    if (receipt := prefix / "uv-receipt.toml").is_file():
-        tool: dict[str, Any] = tomllib.loads(receipt.read_text()).get("tool", {})
-        wanted = [one for one in tool.get("requirements", ()) if one.get("name") == DISTRIBUTION]
-        before = {one for each in wanted for one in each.get("extras", ())}
-        extras = sorted({extra, *before})  # extras that are not named again would be removed
-        words = ["uv", "tool", "install", "--force"]
-    elif (prefix / "pipx_metadata.json").is_file():
-        words = ["pipx", "install", "--force"]
-    elif find_spec("pip") is not None:
-        words = [sys.executable, "-m", "pip", "install"]
-    else:
-        words = ["uv", "pip", "install", "--python", sys.executable]
-    named = f"[{','.join(extras)}]"
+    words = list(_installer())
+    named = _named(sorted({extra, *_extras()}))  # extras that are not named again would be removed
     url, editable = _origin()
     if editable:
         checkout = url2pathname(urlsplit(url).path)
@@ -40,7 +68,45 @@ def install_command(extra: str) -> str:
         words += ["-e", f"{checkout}{named}"]
     else:
         words.append(f"{DISTRIBUTION}{named}" + (f" @ {url}" if url else ""))
+    return shown_command(words)
+
+
+def shown_command(words: Sequence[str]) -> str:
     return " ".join(f'"{word}"' if set(word) & set(" []") else word for word in words)
+
+
+def _installer() -> Command:
+    prefix = Path(sys.prefix)
+    if (prefix / "uv-receipt.toml").is_file():
+        return ("uv", "tool", "install", "--force")
+    if (prefix / "pipx_metadata.json").is_file():
+        return ("pipx", "install", "--force")
+    if find_spec("pip") is not None:
+        return (sys.executable, "-m", "pip", "install")
+    return ("uv", "pip", "install", "--python", sys.executable)
+
+
+def _extras() -> list[str]:
+    """The extras that uv or pipx was asked for; pip keeps what is installed, and says nothing."""
+    try:
+        receipt = tomllib.loads((Path(sys.prefix) / "uv-receipt.toml").read_text())
+    except OSError:
+        return []
+    tool: dict[str, Any] = receipt.get("tool", {})
+    wanted = [one for one in tool.get("requirements", ()) if one.get("name") == DISTRIBUTION]
+    return sorted(str(extra) for each in wanted for extra in each.get("extras", ()))
+
+
+def _named(extras: Sequence[str]) -> str:
+    return f"[{','.join(extras)}]" if extras else ""
+
+
+def _is_installed() -> bool:
+    """Whether an installer put it where it is: a single file unpacks itself elsewhere."""
+    try:
+        return bool(distribution(DISTRIBUTION).read_text("INSTALLER"))
+    except PackageNotFoundError:
+        return False
 
 
 def _origin() -> tuple[str, bool]:

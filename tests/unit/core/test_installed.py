@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.core.installed import install_command
+from openclaw.core.installed import install_command, installation
 
 WHEEL = "file:///tmp/openclaw_runtime-1-py3-none-any.whl"
 
@@ -69,3 +69,45 @@ def test_pipx_and_an_environment_without_pip_get_their_own_commands(
     assert install_command("aws").startswith(f"uv pip install --python {sys.executable} ")
     (site / "pipx_metadata.json").write_text("{}")
     assert install_command("aws") == 'pipx install --force "openclaw-runtime[aws]"'
+
+
+def as_commands(site: Path) -> list[str]:
+    how = installation()
+    return [how.kind, *(" ".join(words) for words in (*how.upgrade, *how.reinstall("0.1.0")))]
+
+
+def test_what_pip_installed_is_upgraded_and_brought_back_by_pip(site: Path) -> None:
+    (site / "openclaw_runtime-1.dist-info/INSTALLER").write_text("pip\n")
+    pip = f"{sys.executable} -m pip install"
+    upgrade, again = f"{pip} --upgrade openclaw-runtime", f"{pip} openclaw-runtime==0.1.0"
+    assert as_commands(site) == ["pip", upgrade, again]
+
+
+def test_a_tool_of_uv_is_upgraded_by_uv_and_keeps_its_extras(site: Path) -> None:
+    (site / "openclaw_runtime-1.dist-info/INSTALLER").write_text("uv\n")
+    (site / "uv-receipt.toml").write_text(
+        '[tool]\nrequirements = [{ name = "openclaw-runtime", extras = ["local"] }]\n'
+    )
+    again = "uv tool install --force openclaw-runtime[local]==0.1.0"
+    assert as_commands(site) == ["uv tool", "uv tool upgrade openclaw-runtime", again]
+
+
+def test_pipx_is_known_by_its_own_file(site: Path) -> None:
+    (site / "openclaw_runtime-1.dist-info/INSTALLER").write_text("pip\n")
+    (site / "pipx_metadata.json").write_text("{}")
+    again = "pipx install --force openclaw-runtime==0.1.0"
+    assert as_commands(site) == ["pipx", "pipx upgrade openclaw-runtime", again]
+
+
+def test_a_checkout_is_pulled_and_set_up_and_brought_back_by_its_commit(site: Path) -> None:
+    came_from(site, {"url": "file:///home/me/claw", "dir_info": {"editable": True}})
+    kind, pull, setup, switch, again = as_commands(site)
+    assert (kind, setup, again) == ("checkout", *["/home/me/claw/scripts/setup"] * 2)
+    assert pull == "git -C /home/me/claw pull --quiet --ff-only"
+    assert switch == "git -C /home/me/claw checkout --quiet 0.1.0"
+
+
+def test_a_single_file_and_a_container_are_replaced_by_hand(site: Path) -> None:
+    assert (installation().kind, installation().upgrade) == ("single file", ())
+    (site / "openclaw-image").touch()
+    assert (installation().kind, installation().upgrade) == ("container", ())

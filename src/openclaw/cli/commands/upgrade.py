@@ -1,0 +1,153 @@
+"""Show or run the command that upgrades this installation.
+
+Before anything changes, the state and the configuration are backed up. The new version then
+tries them on a copy; if it can't use them, the old version is installed again. --undo goes back.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_json, option
+from openclaw.config import state_backup
+from openclaw.config.state_version import is_outdated
+from openclaw.core.clock import SystemClock
+from openclaw.core.errors import NotFound, OpenClawError, OperatorFacing
+from openclaw.core.installed import Command, Installation, installation, shown_command
+from openclaw.gateway.lock import running_gateway
+from openclaw.sessions.open import is_address, store_path
+from openclaw.version import __version__
+
+_BY_HAND = {
+    "container": "pull the new image and start the container again",
+    "single file": "download the new file and put it in the place of the old one",
+}
+# What the new version must be able to do with a copy of the state.
+_TRIALS = (
+    ("config", "validate"),
+    ("sessions", "list", "--store", "file"),
+    ("cron", "list"),
+    ("secrets", "list"),
+)
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    add_json(parser)
+    option(parser, "--yes", "do it, instead of showing the command")
+    option(parser, "--undo", "go back to the state and the version before the last upgrade")
+
+
+def run(args: argparse.Namespace, env: Environment) -> None:
+    if args.undo:
+        _undo(args, env)
+        return
+    how = installation()
+    facts = {"kind": how.kind, "version": __version__, "commands": [*map(list, how.upgrade)]}
+    if not how.upgrade:
+        env.report(args, facts, f"Installed as a {how.kind}: {_BY_HAND[how.kind]}.")
+    elif not args.yes:
+        lines = [f"  {shown_command(words)}" for words in how.upgrade]
+        env.report(
+            args,
+            facts,
+            f"OpenClaw {__version__}, installed as a {how.kind}. To upgrade it, run:",
+            *lines,
+            f"{env.program} upgrade --yes does that, with a backup and a check of your state.",
+        )
+    else:
+        _upgrade(args, env, how)
+
+
+def _upgrade(args: argparse.Namespace, env: Environment, how: Installation) -> None:
+    is_outdated(env.paths.root)  # raises if even the present version is too old
+    reinstall = how.reinstall(_commit(how) or __version__)
+    database, config, now = _database(env), env.config_file, SystemClock().now_ms()
+    backup = state_backup.back_up(env.paths.root, now, database, config, reinstall)
+    try:
+        _run_all(how.upgrade)
+        version = _try_new_version(env, backup)
+    except OpenClawError as error:
+        _run_all(reinstall)
+        hint = f"{__version__} is installed again, and nothing else was changed"
+        raise OperatorFacing(f"not upgraded: {error.message}", hint=hint) from error
+    facts = {"kind": how.kind, "before": __version__, "version": version, "backup": str(backup)}
+    lines = [f"Upgraded from {__version__} to {version}. To go back: {env.program} upgrade --undo"]
+    if running_gateway(env.paths.gateway_lock) is not None:
+        lines.append(f"The gateway is still the old one: {env.program} gateway restart")
+    env.report(args, facts, *lines)
+
+
+def _database(env: Environment) -> Path | None:
+    """The sessions' file; None if they are on a server, which has backups of its own."""
+    try:
+        spec = env.config.sessions.store
+    except OpenClawError:  # an upgrade may be what repairs the configuration
+        return env.paths.database
+    return None if is_address(spec) else store_path(spec, env.paths)
+
+
+def _commit(how: Installation) -> str | None:
+    if how.checkout is None:
+        return None
+    return _output(("git", "-C", how.checkout, "rev-parse", "HEAD")).strip()
+
+
+def _try_new_version(env: Environment, backup: Path) -> str:
+    """The version that is installed now; raises `OperatorFacing` if it can't use a copy of the state."""
+    program = (sys.executable, "-m", "openclaw")
+    version = _output((*program, "--version")).split()[-1]
+    with tempfile.TemporaryDirectory(prefix="openclaw-upgrade-") as directory:
+        state = Path(directory) / "state"
+        shutil.copytree(backup, state)
+        own = {
+            "OPENCLAW_STATE_DIR": str(state),
+            "OPENCLAW_CONFIG_PATH": str(state / "openclaw.json"),
+        }
+        for words in _TRIALS:
+            _output((*program, *words), {**env.environ, **own})
+    return version
+
+
+def _undo(args: argparse.Namespace, env: Environment) -> None:
+    found = state_backup.backups(env.paths.root)
+    backup = next((one for one in found if one.reinstall), found[0] if found else None)
+    if backup is None:
+        raise NotFound(f"there is no backup in {env.paths.root / 'backups'}")
+    if running_gateway(env.paths.gateway_lock) is not None:
+        raise OperatorFacing("a gateway is running", hint=f"{env.program} gateway stop")
+    before = f"the state of {backup.path.name}" + (f" ({backup.program})" if backup.program else "")
+    if not env.confirms(args, f"Go back to {before}", "go back"):
+        env.say("Nothing was changed.")
+        return
+    replaced = state_backup.restore(env.paths.root, backup, SystemClock().now_ms())
+    _run_all(backup.reinstall)
+    facts = {"restored": str(backup.path), "program": backup.program, "replaced": str(replaced)}
+    env.report(args, facts, f"Restored {before}. What it replaced is in {replaced}.")
+
+
+def _run_all(commands: Iterable[Command]) -> None:
+    for words in commands:
+        _output(words)
+
+
+def _output(words: Command, environ: dict[str, str] | None = None) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - how this program was installed
+            words,
+            capture_output=True,
+            text=True,
+            env=environ,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except OSError as error:
+        raise OperatorFacing(f"{words[0]} cannot be run: {error.strerror}") from error
+    if done.returncode != 0:
+        said = f"{done.stdout}\n{done.stderr}".strip()[-2000:]
+        raise OperatorFacing(f"'{shown_command(words)}' failed: {said}")
+    return done.stdout
