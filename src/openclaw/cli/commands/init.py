@@ -18,6 +18,7 @@ from openclaw.cli.commands.mcp import NO_SANDBOX, target_place
 from openclaw.cli.commands.models import choices, why_unusable
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
+from openclaw.cli.setup import hub_clients
 from openclaw.cli.setup import plan as plans
 from openclaw.cli.setup.model_choice import (
     ALL,
@@ -42,6 +43,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         ("--dry-run", "show the changes and write nothing"),
         ("--model MODEL", f"provider/model, or {AUTO} to decide at every start"),
         ("--register NAMES", f"register OpenClaw with: {programs}"),
+        ("--hub NAMES", "move these programs' servers into openclaw.json, and leave them the hub"),
+        ("--undo-hub NAMES", "give these programs their own servers back"),
         ("--replace", "replace an existing file; a copy of it is kept"),
         ("--no-sandbox", NO_SANDBOX),
     ):
@@ -52,11 +55,35 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
+    if args.hub is not None or args.undo_hub is not None:
+        return _move_servers(args, env)
     text = None if args.replace else _present(env)
     plan, agreed = _carry_out(args, env, lambda env, asker: _planned(args, env, asker, text))
     if agreed and not args.json:
         _report(env, plan)
     return errors.EXIT_OK
+
+
+def _move_servers(args: argparse.Namespace, env: Environment) -> int:
+    """Move servers of other programs behind the hub, or back."""
+    undoes, known = args.undo_hub is not None, list(plans.CLIENTS)
+    said = args.undo_hub if undoes else args.hub
+    names = chosen_names(said, known, "program", f"known programs: {', '.join(known)}")
+
+    def make(env: Environment, asker: SetupPrompter | None) -> plans.Plan:
+        if undoes:
+            return hub_clients.leaving_hub(env, names)
+        sandbox, text = not args.no_sandbox, _present(env)
+        return hub_clients.moving_to_hub(env, names, text, sandbox=sandbox)
+
+    plan, agreed = _carry_out(args, env, make)
+    titles = ", ".join(plans.CLIENTS[name].title for name in plan.clients)
+    if agreed and not args.json and undoes:
+        env.say(f"Restored the servers of {titles}. Those in {env.config_file} stay.")
+    elif agreed and not args.json:
+        env.say(f"Moved to the hub: the servers of {titles}. Restart what is running.")
+        env.say(f"To go back: {env.program} init --undo-hub {','.join(plan.clients)}")
+    return errors.EXIT_FAILED if plan.left_out else errors.EXIT_OK
 
 
 def import_servers(args: argparse.Namespace, env: Environment) -> int:

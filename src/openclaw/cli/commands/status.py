@@ -208,6 +208,8 @@ def rendered(facts: Mapping[str, Any], redact: Callable[[str], str]) -> "Iterato
 def _details(row: Mapping[str, Any]) -> Iterator[str]:
     if row["agents"]:
         yield f"{'agent' if len(row['agents']) == 1 else 'agents'} {', '.join(row['agents'])}"
+    if row.get("clients"):
+        yield f"used by {', '.join(row['clients'])}"
     yield row["transport"]
     for what in ("tool", "resource", "prompt"):
         if row[f"{what}s"] is not None:

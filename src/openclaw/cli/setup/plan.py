@@ -27,9 +27,10 @@ from openclaw.config.load import parse_config, read_text
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, OperatorFacing
-from openclaw.core.tools import json_list
+from openclaw.core.tools import json_list, json_object
 
 OUR_NAME = "openclaw"
+_SERVERS = frozenset({"mcp-server", "mcp-hub"})
 _OURSELVES = frozenset({"openclaw", "clawdbot", "openclaw.exe", "clawdbot.exe"})
 
 _PASSED_ON = ("OPENCLAW_CONFIG_PATH", "OPENCLAW_STATE_DIR")
@@ -136,15 +137,17 @@ def is_ourselves(entry: Mapping[str, Any]) -> bool:
     """Whether an entry starts this program: an agent with itself as a tool would never finish."""
     words = [entry.get("command") or "", *json_list(entry.get("args"))]
     names = {Path(str(word)).name for word in words}
-    return "mcp-server" in names and bool(names & _OURSELVES)
+    return bool(names & _SERVERS) and bool(names & _OURSELVES)
 
 
-def our_entry(environ: Mapping[str, str], config: Path | None) -> dict[str, Any]:
+def our_entry(
+    environ: Mapping[str, str], config: Path | None, command: str = "mcp-server"
+) -> dict[str, Any]:
     beside = Path(sys.executable).with_name("openclaw")
     found = str(beside) if beside.is_file() else shutil.which("openclaw", path=environ.get("PATH"))
     words = [found] if found else [sys.executable, "-P", "-m", "openclaw"]
     options = ["--config", str(config.absolute())] if config is not None else []
-    entry: dict[str, Any] = {"command": words[0], "args": [*words[1:], "mcp-server", *options]}
+    entry: dict[str, Any] = {"command": words[0], "args": [*words[1:], command, *options]}
     passed = {name: environ[name] for name in _PASSED_ON if environ.get(name)}
     return entry | ({"env": passed} if passed else {})
 
@@ -295,6 +298,7 @@ class Plan:
     references: list[Reference]
     notes: list[str]
     left_out: list[str]
+    moved: dict[str, list[str]] = field(default_factory=dict[str, list[str]])  # to the hub
 
 
 def make_plan(
@@ -399,8 +403,37 @@ def write_all(env: Environment, plan: Plan, clock: Clock) -> tuple[list[Written]
             paths.private_directory(env.paths.root)
             names = sorted(imported_before(env) | set(plan.servers))
             paths.write_atomically(_imported(env), json.dumps(names) + "\n")
+        if plan.moved:
+            _remember_moved(env, plan.moved, dict(one for one in written if one is not None))
         undo.pop_all()
     return [one for one in written if one is not None], where
+
+
+def moved_before(env: Environment) -> dict[str, Any]:
+    """Which servers of which programs were moved to the hub, and where the old files are."""
+    try:
+        return dict(json_object(json.loads(_moved(env).read_text("utf-8"))))
+    except (OSError, ValueError):
+        return {}
+
+
+def _moved(env: Environment) -> Path:
+    return env.paths.root / "hub-clients.json"
+
+
+def _remember_moved(
+    env: Environment, moved: Mapping[str, Sequence[str]], backups: Mapping[Path, Path | None]
+) -> None:
+    records = moved_before(env)
+    for client, servers in moved.items():
+        path = client_file(client, env.environ)
+        if not servers:
+            records.pop(client, None)
+        elif path is not None and path in backups:
+            backup = str(backups[path] or "")
+            records[client] = {"path": str(path), "backup": backup, "servers": list(servers)}
+    paths.private_directory(env.paths.root)
+    paths.write_atomically(_moved(env), json.dumps(records, indent=1) + "\n")
 
 
 def write(change: FileChange, clock: Clock, undo: ExitStack) -> Written | None:
