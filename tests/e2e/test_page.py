@@ -529,6 +529,8 @@ async def test_servers_are_shown_as_they_are_and_restarted(page: Page) -> None:
     echo = card.locator(".tool").filter(has_text="mcp_kit_echo")
     await echo.locator("summary").click()
     await expect(echo.locator("pre")).to_contain_text('"properties"')
+    await expect(card.locator(".server-command")).to_contain_text("fake_server")
+    await card.locator(".server-details > summary").click()
     process = card.locator(".facts div").filter(has_text="Process").locator("dd")
     first = await process.inner_text()
     await card.get_by_role("button", name="Restart").click()
@@ -849,7 +851,7 @@ async def test_a_call_is_shown_whole_and_a_click_that_comes_too_soon_does_not_co
     lines = disguised_call.BODY.split("\n")[2:]
     assert shown == "\n".join(["path: c.sh", "content:", f"+ {'x' * 30_000}", *lines])
     await allow.click()
-    await expect(page.locator(".record-words")).to_have_text("Allowed once")
+    await expect(page.locator(".call-approval")).to_have_text("allowed once")
     await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
     assert written.read_text() == DISGUISED
 
@@ -858,10 +860,10 @@ async def test_a_tool_that_needs_permission_is_asked_about(site: Site, page: Pag
     written = site.installation.state / "workspace" / "a.txt"
     session = "In this session: every call of write"
     for key, said in (
-        ("Enter", "Not allowed: use another file"),
-        ("No", "Not allowed"),
-        ("Allow once", "Allowed once"),
-        (session, f"Allowed. {session}"),
+        ("Enter", "not allowed: use another file"),
+        ("No", "not allowed"),
+        ("Allow once", "allowed once"),
+        (session, "allowed in this session"),
     ):
         await page.get_by_role("textbox", name="Message").fill("with permission")
         await page.keyboard.press("Enter")
@@ -873,9 +875,9 @@ async def test_a_tool_that_needs_permission_is_asked_about(site: Site, page: Pag
             await page.keyboard.press("Enter")
         else:
             await question.get_by_role("button", name=key, exact=True).click()
-        await expect(page.locator(".record-words").last).to_have_text(said)
+        await expect(page.locator(".call-approval").last).to_have_text(said)
         await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
-        assert written.exists() is said.startswith("Allowed")
+        assert written.exists() is said.startswith("allowed")
     assert written.read_text() == "b"
 
 

@@ -47,7 +47,7 @@ async def approved(page: Page) -> None:
     await approval(page)
     await page.get_by_role("button", name="Allow once").click()
     await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
-    await page.locator(".record > summary").click()
+    await expect(page.locator(".call pre")).to_be_visible()
 
 
 async def elicitation(page: Page) -> None:
@@ -178,7 +178,7 @@ async def test_a_question_is_answered_with_the_keyboard_alone(
                 break
         await expect(page.get_by_role("button", name="Allow once")).to_be_focused()
         await page.keyboard.press("Enter")
-        await expect(page.locator(".record-words")).to_have_text("Allowed once")
+        await expect(page.locator(".call-approval")).to_have_text("allowed once")
         await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
     assert written.read_text() == "b"
 

@@ -225,7 +225,7 @@ async def test_what_a_turn_did_to_files_is_undone(site: Site, page: Page) -> Non
     await page.get_by_role("button", name="Undo file changes").click()
     await expect(page.locator(".prose").last).to_contain_text("a.txt: removed")
     assert not written.exists()
-    await say(page, "/undo")  # takes that back
+    await say(page, "/redo")
     assert written.read_text() == "b"
 
 
@@ -248,7 +248,7 @@ async def test_a_conversation_looks_the_same_when_it_is_opened_again(
     await expect(page.locator(".note").last).to_have_text("Stopped.")
     await expect(page.locator("[aria-busy]")).to_have_count(0)
     shown = await _log_without_times(page)
-    for part in ("Allowed once", "Not allowed: not now", "MCP: kit/echo", " ms\n", "tokens"):
+    for part in ("allowed once", "not allowed: not now", "MCP: kit/echo", " ms\n", "tokens"):
         assert part in shown
     await page.reload()
     await expect(page.locator(".note").last).to_have_text("Stopped.")
@@ -307,14 +307,104 @@ async def test_a_question_that_waits_is_answered_on_the_page_and_its_chat_goes_o
     await expect(link).not_to_contain_text("waiting")
 
 
-async def test_an_answered_question_collapses_and_shows_the_call_on_demand(page: Page) -> None:
+async def test_an_answered_question_becomes_the_card_of_its_call_with_the_diff(
+    site: Site, page: Page
+) -> None:
+    (site.installation.state / "workspace" / "a.txt").unlink(missing_ok=True)
     await send(page, "with permission")
     await page.get_by_role("button", name="Allow once").click()
-    record = page.locator(".record")
-    await expect(record.locator("pre")).to_be_hidden()
-    await expect(record.locator("summary")).to_be_focused()
+    card = page.locator(".call")
+    await expect(card).to_have_count(1)
+    await expect(card.locator(".call-name")).to_have_text("Write a.txt (+1 -0)")
+    await expect(card.locator(".call-note")).to_contain_text("allowed once")
+    await expect(card.locator("pre")).to_contain_text("+ b")
+    await expect(card.locator("summary")).to_be_focused()
     await page.keyboard.press("Enter")
-    await expect(record.locator("pre")).to_contain_text("path: a.txt")
+    await expect(card.locator("pre")).to_be_hidden()
+
+
+async def test_a_chat_works_in_the_folder_that_was_chosen_for_it(
+    site: Site, page: Page, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    await page.locator(".folder").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Another folder").fill(str(project / "missing"))
+    await dialog.get_by_role("button", name="Use this folder").click()
+    await expect(dialog).to_contain_text("is not a directory")
+    await dialog.get_by_label("Another folder").fill(str(project))
+    await dialog.get_by_role("button", name="Use this folder").click()
+    await expect(page.locator(".folder")).to_have_text("project")
+    await expect(page.locator(".welcome")).to_contain_text(str(project))
+    await send(page, "with permission")
+    await page.get_by_role("button", name="Allow once").click()
+    await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    assert (project / "a.txt").read_text() == "b"
+    await page.reload()
+    await expect(page.locator(".folder")).to_have_text("project")
+    await send(page, "/diff")
+    await expect(dialog).to_contain_text("a.txt (added)")
+    await dialog.get_by_role("button", name="Close").click()
+    await say(page, "/undo")
+    assert not (project / "a.txt").exists()
+    await send(page, "/new")
+    await expect(page.locator(".folder")).to_have_text("project")
+    await page.locator(".folder").click()
+    await expect(dialog.get_by_role("radio", name=str(project))).to_be_checked()
+
+
+async def test_a_slash_lists_the_commands_and_chats_stand_below_their_day(page: Page) -> None:
+    await say(page, "What about the weather?")
+    await expect(page.locator(".session-list .day")).to_have_text(["Today"])
+    await page.get_by_role("textbox", name="Message").press_sequentially("/re")
+    await expect(page.get_by_role("option", name="/redo")).to_be_visible()
+    await page.get_by_role("textbox", name="Message").fill("")
+    await send(page, "/help")
+    await expect(page.get_by_role("dialog")).to_contain_text("/compact")
+
+
+async def test_a_lost_connection_is_said_until_it_is_back(page: Page) -> None:
+    async def refuse(route: Route) -> None:
+        await route.abort()
+
+    await expect(page.locator(".lost")).to_be_hidden()
+    await page.route("**/api/events", refuse)
+    await page.reload()
+    await expect(page.locator(".lost")).to_contain_text("connection to the gateway is lost")
+    await page.unroute("**/api/events")
+    await page.get_by_role("button", name="Try now").click()
+    await expect(page.locator(".lost")).to_be_hidden()
+
+
+async def test_the_page_opens_without_the_gateway_once_it_was_open(page: Page) -> None:
+    await page.evaluate("navigator.serviceWorker.ready.then(() => true)")
+    await page.reload()  # now its files are stored
+    await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
+    stored = await page.evaluate(
+        """async () => {
+          const store = await caches.open("openclaw-shell");
+          return (await store.keys()).map((one) => new URL(one.url).pathname);
+        }"""
+    )
+    assert {"/", "/app.js", "/chat.js", "/base.css"} <= set(stored)
+    assert [one for one in stored if one.startswith("/api/")] == []
+
+
+async def test_several_of_a_servers_options_can_be_chosen(page: Page) -> None:
+    value = await page.evaluate(
+        """async () => {
+          const { Question } = await import("./questions.js");
+          const days = { type: "array", title: "Days", items: { type: "string", enum: ["mon", "tue", "wed"] } };
+          const one = new Question({ id: "q", kind: "elicitation", server: "s", text: "Which?", mode: "form",
+            schema: { type: "object", properties: { days }, required: ["days"] } });
+          const [first, , last] = one.element.querySelectorAll("input[type=checkbox]");
+          first.click();
+          last.click();
+          return one.fields[0].value();
+        }"""
+    )
+    assert value == ["mon", "wed"]
 
 
 async def test_a_question_is_reached_when_it_is_out_of_sight(page: Page) -> None:

@@ -253,7 +253,7 @@ async def test_a_secret_is_set_replaced_and_removed_and_never_shown(site: Site, 
 
 
 async def test_a_model_is_chosen_for_a_chat_and_for_good(site: Site, page: Page) -> None:
-    await page.get_by_label("Model").select_option("acme/other")
+    await page.get_by_label("Model", exact=True).select_option("acme/other")
     await say(page, "with the other one")
     assert site.model.requests[-1].body["model"] == "other"
     await page.get_by_role("button", name="New chat").click()
@@ -325,7 +325,7 @@ async def test_usage_is_added_up(site: Site, page: Page) -> None:
     await view(page, "Usage")
     await expect(page.get_by_text("No usage")).to_be_visible()
     await page.get_by_role("button", name="New chat").click()
-    await page.get_by_label("Model").select_option("acme/other")
+    await page.get_by_label("Model", exact=True).select_option("acme/other")
     await say(page, "count **this**")
     await view(page, "Usage")
     table = page.get_by_role("group", name="By chat")

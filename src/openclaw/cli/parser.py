@@ -162,6 +162,7 @@ COMMANDS: Final = {
     "skills": "list, add and remove skills",
     "status": "show what is configured and running",
     "tasks": "list, show and cancel long orders",
+    "uninstall": "undo what set-up did on this computer",
     "upgrade": "upgrade this installation, or go back",
     "usage": "show what you used and what it cost",
 }

@@ -109,6 +109,17 @@ def _is_installed() -> bool:
         return False
 
 
+def uninstall_command() -> str:
+    """The command that removes this installation."""
+    prefix = Path(sys.prefix)
+    if (prefix / "uv-receipt.toml").is_file():
+        return f"uv tool uninstall {DISTRIBUTION}"
+    if (prefix / "pipx_metadata.json").is_file():
+        return f"pipx uninstall {DISTRIBUTION}"
+    pip = f'"{sys.executable}" -m pip uninstall' if find_spec("pip") else "uv pip uninstall"
+    return f"{pip} {DISTRIBUTION}"
+
+
 def _origin() -> tuple[str, bool]:
     """The URL it was installed from (empty for an index), and whether that is a working copy."""
     try:

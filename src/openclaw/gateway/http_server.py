@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from openclaw.config.schema import GatewayLimits
 from openclaw.gateway import auth
-from openclaw.gateway.api import control, questions, routes, views
+from openclaw.gateway.api import control, folders, questions, routes, views
 from openclaw.gateway.api.openapi import OPERATIONS, document
 from openclaw.gateway.connections import (
     Connections,
@@ -29,6 +29,7 @@ from openclaw.gateway.listening import BACKLOG
 from openclaw.gateway.openai import endpoints
 from openclaw.gateway.openai.requests import error_response
 from openclaw.gateway.owners import ALL, NOTHING, OWN, RESPONSE, Reach
+from openclaw.gateway.page import knowledge, providers
 from openclaw.gateway.page import routes as page
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[..., Awaitable[Any]]
 # The modules with our API's routes; `OPERATIONS` only has routes of imported modules.
-API = (control, page, questions, routes, views)
+API = (control, folders, knowledge, page, providers, questions, routes, views)
 _ANY = ""  # all methods; the handler itself refuses those it doesn't support
 
 

@@ -65,6 +65,8 @@ def describe_call(
 
 def diff_lines(before: str, after: str) -> Iterator[str]:
     """A unified diff without its head; empty if the texts are equal, or too long to be compared."""
+    if all(text.endswith("\n") for text in (before, after) if text):
+        before, after = before.removesuffix("\n"), after.removesuffix("\n")
     old, new = (text.split("\n") if text else [] for text in (before, after))
     if max(len(old), len(new)) > _MOST_DIFF_LINES:
         return  # it could take minutes; the arguments say it too

@@ -530,6 +530,65 @@ def test_a_failure_half_way_puts_everything_back(full: Installation) -> None:
     assert f"Wrote {cursor}" in full.out
 
 
+def test_what_was_registered_is_taken_out_again(full: Installation) -> None:
+    full.run("--yes", "--register", "all", "--import", "none")
+    registered = full.everything()
+    assert b"mcp-server" in registered[".cursor/mcp.json"]
+    assert full.run("--dry-run", "--unregister", "all") == 0
+    assert "- mcpServers.openclaw" in full.out
+    assert full.everything() == registered
+    assert full.run("--yes", "--unregister", "cursor,codex") == 0
+    assert "Took OpenClaw out of Cursor, Codex" in full.out
+    after = full.everything()
+    assert json.loads(after[".cursor/mcp.json"])["mcpServers"] == {
+        "remote": REMOTE,
+        "github": GITHUB,
+    }
+    codex = tomllib.loads(after[".codex/config.toml"].decode())
+    assert codex == {"model": "gpt-5", "mcp_servers": {"clock": {"command": "date"}}}
+    assert after[".claude.json"] == registered[".claude.json"]
+    assert full.run("--yes", "--unregister", "cursor,codex") == 0
+    assert "nothing to change" in full.out
+
+
+def test_a_different_server_with_our_name_is_not_taken_out(installation: Installation) -> None:
+    other = {"mcpServers": {"openclaw": {"command": "something", "args": ["else"]}}}
+    installation.write(".cursor/mcp.json", other)
+    assert installation.run("--yes", "--unregister", "all") == 0
+    assert json.loads((installation.home / ".cursor/mcp.json").read_text()) == other
+
+
+@pytest.mark.parametrize("options", [[], ["--delete-data"]])
+def test_uninstalling_undoes_what_set_up_did_and_keeps_the_data_unless_told(
+    full: Installation, options: list[str]
+) -> None:
+    full.run("--yes", "--register", "all", "--import", "none")
+    program = [sys.executable, "-m", "openclaw"]
+    environ = {"HOME": str(full.home), "PATH": os.environ["PATH"]}
+    subprocess.run(
+        [*program, "secrets", "set", "A", "--stdin"], input=b"b", env=environ, check=False
+    )
+    refused = subprocess.run([*program, "uninstall", *options], env=environ, capture_output=True)
+    assert (refused.returncode, b"--yes" in refused.stderr) == (2, True)
+    done = subprocess.run(
+        [*program, "uninstall", "--yes", *options], env=environ, capture_output=True, check=True
+    )
+    assert b"Removed OpenClaw from" in done.stdout
+    assert b"To remove the program:" in done.stdout
+    assert b"mcp-server" not in (full.home / ".claude.json").read_bytes()
+    assert full.config.parent.exists() is not bool(options)
+
+
+def test_a_state_directory_with_more_in_it_is_never_deleted(installation: Installation) -> None:
+    program = [sys.executable, "-m", "openclaw", "uninstall", "--yes", "--delete-data"]
+    environ = {"HOME": str(installation.home), "PATH": os.environ["PATH"]}
+    environ["OPENCLAW_STATE_DIR"] = str(installation.home)
+    done = subprocess.run(program, env=environ, capture_output=True)
+    assert done.returncode == 1
+    assert b"delete it yourself" in done.stderr
+    assert installation.home.exists()
+
+
 def test_json_tells_what_was_done(full: Installation) -> None:
     full.run("--yes", "--json", "--register", "cursor")
     facts = json.loads(full.out)

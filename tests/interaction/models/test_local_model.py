@@ -83,7 +83,7 @@ async def test_the_first_answer_says_in_the_log_what_the_model_is_good_for(
     with caplog.at_level(logging.INFO):
         await model.request(asked("hi"), None, ModelRequestParameters())
         await model.request(asked("hi"), None, ModelRequestParameters())
-    assert caplog.text.count("small talk only") == 1
+    assert caplog.text.count("small talk and simple tool requests") == 1
 
 
 async def test_a_tool_is_called_and_its_result_rendered_by_the_librarys_own_loop(

@@ -1,7 +1,7 @@
 """What the agent remembers between conversations: notes in files, and earlier conversations."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -71,6 +71,18 @@ class Memory:
         with file.open("a", encoding="utf-8") as notes:
             notes.write(f"- {day}: {' '.join(text.split())}\n")
         return True
+
+    def forget(self, name: str, text: str, shown: Callable[[str], str] = str) -> bool:
+        """Remove the lines of a file that are `shown` as this text; false if there are none."""
+        file = next((one for one in self.directory.glob("*.md") if one.name == name), None)
+        if file is None or file.is_symlink():
+            return False
+        with locked(file):
+            lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+            kept = [line for line in lines if shown(line) != text]
+            if len(kept) < len(lines):
+                write_atomically(target_of(file), "".join(f"{line}\n" for line in kept))
+        return len(kept) < len(lines)
 
     def about_the_same(self, name: str, text: str) -> list[str]:
         """The notes, but this one, that share most of their words with it."""

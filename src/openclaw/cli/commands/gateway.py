@@ -309,19 +309,42 @@ def _install(args: argparse.Namespace, env: Environment) -> None:
         env.say(unit.text)
         return
     unit.path.parent.mkdir(parents=True, exist_ok=True)
+    before = unit.path.read_text() if unit.path.exists() else None
     unit.path.write_text(unit.text)
+    try:
+        _manage(unit.install)
+    except OperatorFacing:  # leave nothing behind that would start at the next login
+        if before is None:
+            unit.path.unlink()
+        else:
+            unit.path.write_text(before)
+        raise
     env.say(f"Wrote {unit.path}")
-    _manage(unit.install)
     env.say("The gateway runs now and at every login. To undo: openclaw gateway uninstall")
 
 
 def _uninstall(args: argparse.Namespace, env: Environment) -> None:
-    unit = unit_for(args.kind, env.environ, env.config_option)
+    if not remove_service(env, args.kind):
+        path = unit_for(args.kind, env.environ, env.config_option).path
+        raise NotFound(f"the gateway is not installed: there is no {path}")
+
+
+def stop_gateway(env: Environment) -> None:
+    """Stop the gateway, if one is running."""
+    if locks.running_gateway(env.paths.gateway_lock) is not None:
+        _stopped(env)
+        env.say("Stopped the gateway.")
+
+
+def remove_service(env: Environment, kind: str | None = None) -> bool:
+    """Remove the gateway's service; false if it is not installed."""
+    unit = unit_for(kind, env.environ, env.config_option)
     if not unit.path.exists():
-        raise NotFound(f"the gateway is not installed: there is no {unit.path}")
+        return False
     try:
         _manage(unit.stop)
     except OperatorFacing as error:  # such as one that was never started: remove the file anyway
         env.warn(error.message)
     unit.path.unlink()
     env.say(f"Removed {unit.path}")
+    return True

@@ -45,6 +45,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         ("--register NAMES", f"register OpenClaw with: {programs}"),
         ("--hub NAMES", "move these programs' servers into openclaw.json, and leave them the hub"),
         ("--undo-hub NAMES", "give these programs their own servers back"),
+        ("--unregister NAMES", f"take OpenClaw out of: {programs}"),
         ("--replace", "replace an existing file; a copy of it is kept"),
         ("--no-sandbox", NO_SANDBOX),
     ):
@@ -57,6 +58,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, env: Environment) -> int:
     if args.hub is not None or args.undo_hub is not None:
         return _move_servers(args, env)
+    if args.unregister is not None:
+        return _unregister(args, env)
     text = None if args.replace else _present(env)
     plan, agreed = _carry_out(args, env, lambda env, asker: _planned(args, env, asker, text))
     if agreed and not args.json:
@@ -83,6 +86,17 @@ def _move_servers(args: argparse.Namespace, env: Environment) -> int:
     elif agreed and not args.json:
         env.say(f"Moved to the hub: the servers of {titles}. Restart what is running.")
         env.say(f"To go back: {env.program} init --undo-hub {','.join(plan.clients)}")
+    return errors.EXIT_FAILED if plan.left_out else errors.EXIT_OK
+
+
+def _unregister(args: argparse.Namespace, env: Environment) -> int:
+    """Take our entry out of other programs' files; nothing else changes."""
+    known = list(plans.CLIENTS)
+    names = chosen_names(args.unregister, known, "program", f"known programs: {', '.join(known)}")
+    plan, agreed = _carry_out(args, env, lambda env, _: plans.unregistering(env, names))
+    if agreed and not args.json:
+        titles = ", ".join(plans.CLIENTS[name].title for name in plan.clients)
+        env.say(f"Took OpenClaw out of {titles}; restart them.")
     return errors.EXIT_FAILED if plan.left_out else errors.EXIT_OK
 
 

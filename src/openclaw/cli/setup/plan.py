@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +22,7 @@ from openclaw.cli.setup import model_choice
 from openclaw.cli.setup.import_servers import ImportedServer, Reference
 from openclaw.cli.setup.model_choice import ModelOffer
 from openclaw.config import paths
-from openclaw.config.edit import set_value
+from openclaw.config.edit import delete_value, set_value
 from openclaw.config.json5 import KeyPath, parse
 from openclaw.config.load import parse_config, read_text
 from openclaw.config.secret_store import SecretStore
@@ -174,8 +175,24 @@ def registered(text: str, name: str, entry: Mapping[str, Any]) -> str:
     return set_value(text, (client.place, OUR_NAME), wanted)
 
 
-def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
-    """The text with our tables at the end, replacing existing ones of ours."""
+def unregistered(text: str, name: str) -> str:
+    """The program's file without our entry; the same text if there is none.
+
+    Raises `InvalidRequest` if the file cannot be changed safely.
+    """
+    client = CLIENTS[name]
+    there: Any = importing.parse_toml(text) if name == "codex" else parse(text).root.plain()
+    for part in (client.place, OUR_NAME):
+        there = there.get(part) if isinstance(there, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - any JSON
+    if not isinstance(there, dict) or not is_ourselves(cast("Mapping[str, Any]", there)):
+        return text
+    if name == "codex":
+        return _toml_registered(text, None)
+    return delete_value(text, (client.place, OUR_NAME))
+
+
+def _toml_registered(text: str, entry: Mapping[str, Any] | None) -> str:
+    """The text with our tables at the end, replacing existing ones of ours; None has none."""
     before = importing.parse_toml(text)
     if not isinstance(others := before.get("mcp_servers", {}), dict):
         hint = "correct or remove `mcp_servers` in it, then run this again"
@@ -187,16 +204,21 @@ def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
             ours = f"{name}.".startswith(f"mcp_servers.{OUR_NAME}.")
         others_text += "" if ours else line
     parts = [others_text.rstrip()] if others_text.strip() else []
-    plain = {key: value for key, value in entry.items() if key != "env"}
-    for name, table in ((OUR_NAME, plain), (f"{OUR_NAME}.env", entry.get("env"))):
+    plain = {key: value for key, value in (entry or {}).items() if key != "env"}
+    for name, table in ((OUR_NAME, plain), (f"{OUR_NAME}.env", (entry or {}).get("env"))):
         if table:
             lines = [f"{key} = {json.dumps(one, ensure_ascii=False)}" for key, one in table.items()]
             parts.append("\n".join([f"[mcp_servers.{name}]", *lines]))
     after = "\n\n".join(parts) + "\n"
-    servers = {**cast("Mapping[str, Any]", others), OUR_NAME: dict(entry)}
+    servers = {
+        key: one for key, one in cast("Mapping[str, Any]", others).items() if key != OUR_NAME
+    }
+    if entry is not None:
+        servers[OUR_NAME] = dict(entry)
     # Editing line by line can go wrong, so check the result.
     with suppress(tomllib.TOMLDecodeError):
-        if tomllib.loads(after) == {**before, "mcp_servers": servers}:
+        wanted = {**before, "mcp_servers": servers}
+        if tomllib.loads(after) in (wanted, {k: v for k, v in wanted.items() if v or k in after}):
             return after
     hint = "use: codex mcp add openclaw -- openclaw mcp-server"
     raise InvalidRequest("it cannot be edited safely here", hint=hint)
@@ -359,6 +381,28 @@ def make_plan(
             names.append(name)
     ref = model.ref if model else None
     return Plan(changes, ref, taken, names, references, notes, left_out)
+
+
+def unregistering(env: Environment, names: Sequence[str]) -> Plan:
+    """Take our entry out of these programs' files; programs without one are left out."""
+    changes: list[FileChange] = []
+    done: list[str] = []
+    problems: list[str] = []
+    for name in names:
+        path = client_file(name, env.environ)
+        if path is None:
+            continue
+        try:
+            before = read_text(path) or ""
+            if unregistered(before, name) == before:
+                continue
+        except (InvalidRequest, InvalidConfig, OperatorFacing) as error:
+            problems.append(f"{path} was left unchanged: {error.message}")
+            continue
+        shown = f"- {CLIENTS[name].place}.{OUR_NAME}"
+        changes.append(FileChange(path, partial(unregistered, name=name), shown))
+        done.append(name)
+    return Plan(changes, None, [], done, [], [], problems)
 
 
 def _registered(env: Environment, name: str, notes: list[str]) -> FileChange | None:

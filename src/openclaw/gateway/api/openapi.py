@@ -127,7 +127,9 @@ class Message(_RequestBody):
     thinking: Effort | None = Field(
         None, description="how long the model thinks, if that is adjustable"
     )
-    workspace: str | None = Field(None, description="where file tools work; owner only")
+    workspace: str | None = Field(
+        None, description="the directory to work in; needs the scope `admin`"
+    )
     scope: _OwnServers = None
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskStatus
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -19,9 +20,10 @@ from openclaw.core.clock import random_id
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import Busy, InvalidRequest, NotFound, OpenClawError, http_status
 from openclaw.gateway.api import openapi
+from openclaw.gateway.api.folders import checked_folder
 from openclaw.gateway.api.openapi import Count, Json, Message, operation, validated
 from openclaw.gateway.api.views import check_scope
-from openclaw.gateway.auth import own_session, require
+from openclaw.gateway.auth import is_owner, own_session, require
 from openclaw.gateway.event_streams import (
     EventFeed,
     EventStream,
@@ -160,8 +162,12 @@ async def post_message(gateway: Gateway, request: Request, body: Message) -> Any
     settings = await gateway.backend.agent.settings(body.agent)
     session = own_session(request.scope, body.session_key or new_session())
     message = _Message(gateway, settings, body, session)
-    if body.workspace is not None or body.scope is not None:
-        require_owner(request, "working in another directory or with your own servers")
+    if body.scope is not None:
+        require_owner(request, "working with your own servers")
+    if body.workspace is not None:
+        require(request.scope, "admin")
+        if not is_owner(request.scope):
+            await anyio.to_thread.run_sync(checked_folder, gateway.paths, body.workspace)
     if any(item.path is not None for item in body.media):
         require_owner(request, "naming a file instead of sending its content")
     if body.questions:
@@ -302,12 +308,20 @@ async def cancel_session(gateway: Gateway, target: str, agent: str | None = None
 
 
 @operation("POST /api/sessions/{key:path}/undo", SESSION, needs="orders")
-async def undo(gateway: Gateway, target: str, agent: str | None = None) -> Response:
-    """Restore the files that the last turn changed; again, those of the turn before it."""
+async def undo(
+    gateway: Gateway,
+    target: str,
+    agent: str | None = None,
+    redo: bool = False,
+) -> Response:
+    """Restore the files that the last turn changed; again, those of the turn before it.
+
+    With `redo`, take back the last undo instead.
+    """
     settings = await gateway.backend.agent.settings(agent)
     if not await gateway.backend.store.find_sessions(target, settings.id):
         raise NotFound(f"there is no session '{target}'")
-    body = validated(Message, {"text": "/undo", "promptCalls": True})
+    body = validated(Message, {"text": "/redo" if redo else "/undo", "promptCalls": True})
     return await _Message(gateway, settings, body, target).whole()
 
 

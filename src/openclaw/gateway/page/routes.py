@@ -144,17 +144,18 @@ async def show_file(
     if not path or "\0" in path:
         raise InvalidRequest("is not a path" if path else "is missing", field="path")
     grant, store = grant_of(request.scope), gateway.backend.store
+    told = [
+        entry.data
+        for info in await store.find_sessions(session, settings.id)
+        for entry in await store.history(info.ref, since_compaction=False)
+    ]
     if grant is None or not grant.allows("admin"):
-        handed = [
-            row.get("path")
-            for info in await store.find_sessions(session, settings.id)
-            for entry in await store.history(info.ref, since_compaction=False)
-            for row in entry.data.get("handed", ())
-        ]
+        handed = [row.get("path") for one in told for row in one.get("handed", ())]
         if path not in handed:
             raise NotFound("the agent did not hand over this file in this session")
     private = (gateway.paths.root, gateway.config_path)
-    roots = [Workspace(one, private) for one in settings.directories]
+    folders = {Path(one["cwd"]) for one in told if one.get("cwd")}
+    roots = [Workspace(one, private) for one in (*settings.directories, *folders)]
     roots.insert(0, Workspace(gateway.paths.results.path))
     data = await anyio.to_thread.run_sync(_read, Path(path), roots)
     return await _download(data, settings)
@@ -198,7 +199,8 @@ STATIC = Path(__file__).parent / "static"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "media-src 'self' data: blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+    "form-action 'none'; frame-ancestors 'none'; manifest-src 'self'; worker-src 'self'; "
+    "require-trusted-types-for 'script'"
 )
 _HEADERS = {
     "content-security-policy": _POLICY,

@@ -5,7 +5,9 @@ import { ChatView } from "./chat.js";
 import { Conversation } from "./conversation.js";
 import { announce, h, icon, iconButton } from "./dom.js";
 import { GatewayEvents } from "./events.js";
+import { installApp } from "./install.js";
 import { JobsView } from "./jobs.js";
+import { KnowledgeView } from "./knowledge.js";
 import { loginView } from "./login.js";
 import { LogsView } from "./logs.js";
 import { TROUBLED, ServersView } from "./servers.js";
@@ -18,8 +20,8 @@ import { count, plainTitle } from "./words.js";
 const CONNECTION = { live: "Connected", lost: "Connection lost; trying again", off: "Not connected" };
 const THEMES = { auto: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
 
-const VIEWS = { questions: "Questions", servers: "MCP servers", jobs: "Jobs and tasks", usage: "Usage", settings: "Settings", logs: "Logs" };
-const ICONS = { questions: "alert", servers: "servers", jobs: "clock", usage: "usage", settings: "settings", logs: "logs" };
+const VIEWS = { questions: "Questions", servers: "MCP servers", jobs: "Jobs and tasks", knowledge: "Memory and skills", usage: "Usage", settings: "Settings", logs: "Logs" };
+const ICONS = { questions: "alert", servers: "servers", jobs: "clock", knowledge: "book", usage: "usage", settings: "settings", logs: "logs" };
 const SMALL = window.matchMedia("(max-width: 800px)");
 
 class App {
@@ -104,6 +106,7 @@ class App {
       ...(this.admin ? { questions: new QuestionsView(this) } : {}),
       servers: new ServersView(this),
       jobs: new JobsView(this),
+      ...(this.admin ? { knowledge: new KnowledgeView(this) } : {}),
       usage: new UsageView(this),
       ...(this.admin ? { settings: new SettingsView(this) } : {}),
       logs: new LogsView(this),
@@ -141,8 +144,9 @@ class App {
         hasToken() ? iconButton("leave", "Log out", () => this.#leave()) : null,
       ),
     );
+    this.lost = h("div", { className: "lost", role: "alert", hidden: true }, icon("alert"), h("span", {}, "The connection to the gateway is lost. Trying again …"), h("button", { type: "button", className: "button small", onclick: () => this.events.retry() }, "Try now"));
     this.veil = h("div", { className: "veil", onclick: () => this.#menu(false) });
-    this.shell = h("div", { className: "shell" }, h("a", { className: "skip", href: "#main", onclick: (event) => this.#skip(event) }, "Skip to content"), this.side, this.veil, this.main);
+    this.shell = h("div", { className: "shell" }, h("a", { className: "skip", href: "#main", onclick: (event) => this.#skip(event) }, "Skip to content"), this.side, this.veil, this.main, this.lost);
     return this.shell;
   }
 
@@ -182,6 +186,7 @@ class App {
 
   newChat() {
     const agent = this.chat.current?.agent ?? this.agents[0].id;
+    if (this.view === this.chat && this.chat.current?.isEmpty) return this.chat.focus();
     this.show(["chat", agent]);
     this.chat.focus();
   }
@@ -262,6 +267,7 @@ class App {
     on("state", (state) => {
       this.connection.dataset.state = state;
       this.connection.textContent = CONNECTION[state];
+      this.lost.hidden = state !== "lost";
       if (before === "lost" && state === "live") announce("Connected again");
       before = state;
     });
@@ -347,4 +353,5 @@ function decoded(text) {
   }
 }
 
+installApp();
 new App(document.getElementById("app")).start();

@@ -1,12 +1,16 @@
 /* The chat view. */
 
-import { call, path } from "./api.js";
+import { call, get, path } from "./api.js";
+import { COMMANDS, commandOf } from "./commands.js";
 import { announce, field, h, icon, iconButton, inDialog, toast } from "./dom.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { exported } from "./export.js";
+import { chooseFolder, folderName } from "./folders.js";
+import { diffText } from "./pieces.js";
 import { count, plainTitle } from "./words.js";
 
+const PROMPTS = ["What can you do, and which tools do you have?", "What is in this folder? Explain it to me in five sentences.", "Every weekday at 8:00, tell me what is new in this folder."];
 const NEAR_THE_END = 80; // pixels: don't scroll down somebody who reads further up
 
 /** Conversations stay alive while another view or conversation is shown. */
@@ -25,12 +29,13 @@ export class ChatView {
     this.jump = iconButton("down", "Go to the latest message", () => this.#toEnd(true), { className: "icon-button jump", hidden: true });
     this.asking = h("button", { type: "button", className: "button primary asking", hidden: true, onclick: () => this.#toQuestion() }, icon("alert"), "Your answer is needed");
     this.options = this.#options();
+    this.folder = h("button", { type: "button", className: "button small folder", onclick: () => this.#chooseFolder() });
     this.models = h("select", { className: "select model", "aria-label": "Model", onchange: () => (this.current.model = this.models.value) });
     this.queue = h("ul", { className: "queue", "aria-label": "Queued messages", hidden: true });
     this.element = h(
       "section",
       { className: "view chat", "aria-label": "Chat" },
-      h("header", { className: "bar" }, app.menuButton(), this.title, this.agents, this.options),
+      h("header", { className: "bar" }, app.menuButton(), this.title, this.folder, this.agents, this.options),
       h("div", { className: "scroll-box" }, this.scroller, this.jump, this.asking),
       h("div", { className: "dock" }, this.queue, this.composer.element, h("div", { className: "dock-foot" }, this.models, this.composer.hint)),
       h("div", { className: "drop-veil", "aria-hidden": "true" }, h("div", {}, icon("clip"), "Drop images or files to attach them")),
@@ -53,7 +58,8 @@ export class ChatView {
     this.#fillAgents(wanted.id);
     const known = key && this.open.get(`${wanted.id}/${key}`);
     if (known) return this.#attach(known);
-    const fresh = new Conversation(wanted.id, key ?? newKey());
+    const folder = key === null ? (this.current?.folder ?? null) : null; // a new chat starts where the last one was
+    const fresh = new Conversation(wanted.id, key ?? newKey(folder), { folder });
     this.#attach(fresh);
     if (key === null) return undefined;
     this.#keep(fresh);
@@ -82,7 +88,9 @@ export class ChatView {
         button("edit", "Rename", () => this.#rename()),
         button("down", "Export as Markdown", () => this.#export("md")),
         button("down", "Export as JSON", () => this.#export("json")),
-        button("undo", "Undo file changes", () => this.#undo()),
+        button("file", "Show file changes", () => this.#showChanges()),
+        button("undo", "Undo file changes", () => this.#undo(false)),
+        button("restart", "Redo file changes", () => this.#undo(true)),
       ),
     );
     const leave = (event) => {
@@ -114,14 +122,55 @@ export class ChatView {
     }
   }
 
-  async #undo() {
+  async #undo(redo) {
     const { current } = this;
     try {
-      await call("POST", path(["sessions", current.key, "undo"], { agent: current.agent }), {});
+      await call("POST", path(["sessions", current.key, "undo"], { agent: current.agent, ...(redo ? { redo } : {}) }), {});
       await current.refresh();
-      announce("Undone");
+      announce(redo ? "Redone" : "Undone");
     } catch (error) {
       toast(error.message, error.hint);
+    }
+  }
+
+  /** What this conversation changed in files. */
+  async #showChanges() {
+    const { current } = this;
+    try {
+      const { changes } = current.id === null ? { changes: [] } : await get(path(["sessions", current.id, "changes"], { agent: current.agent }));
+      const parts = changes.flatMap(({ path: file, what, diff }) => [h("h3", {}, `${file} (${what})`), diff ? diffText(diff.join("\n")) : h("p", { className: "quiet" }, "Not text, or too long to be shown.")]);
+      const none = h("p", { className: "dialog-detail" }, "This chat changed no files, apart from what commands did.");
+      await inDialog("File changes", { action: "Close", wide: true, cancel: false }, ...(parts.length ? parts : [none]));
+    } catch (error) {
+      toast(error.message, error.hint);
+    }
+  }
+
+  async #chooseFolder() {
+    const { current } = this;
+    const chosen = await chooseFolder(current.agent, current.folder, this.#home(current.agent));
+    if (chosen === undefined || this.current !== current) return;
+    const fresh = new Conversation(current.agent, newKey(chosen), { folder: chosen });
+    fresh.model = current.model;
+    this.#attach(fresh);
+    this.app.address(["chat", fresh.agent]);
+    this.focus();
+  }
+
+  /** The directory that an agent works in if no other is chosen. */
+  #home(agent) {
+    return this.app.agents.find((one) => one.id === agent)?.settings.directories[0] ?? "";
+  }
+
+  /** Carry out a command of the page itself. */
+  async #obey(name) {
+    if (name === "/new") this.app.newChat();
+    else if (name === "/diff") await this.#showChanges();
+    else if (name === "/model") this.models.focus();
+    else if (name === "/usage") this.app.show(["usage"]);
+    else {
+      const rows = Object.entries(COMMANDS).map(([one, about]) => h("div", {}, h("dt", {}, h("code", {}, one)), h("dd", {}, about)));
+      await inDialog("Commands", { action: "Close", wide: true, cancel: false }, h("dl", { className: "command-list" }, ...rows), h("p", { className: "dialog-detail" }, "A / also lists the prompts of your MCP servers."));
     }
   }
 
@@ -141,6 +190,7 @@ export class ChatView {
       const files = attached ?? (await asked.attachments());
       const copy = new Conversation(made.agent, made.sessionKey);
       copy.model = current.model;
+      copy.folder = current.folder;
       await copy.load();
       this.#keep(copy);
       this.app.address(["chat", made.agent, made.sessionKey]);
@@ -253,6 +303,12 @@ export class ChatView {
     this.title.title = this.title.textContent;
     this.composer.busy = current.running;
     this.options.hidden = current.id === null;
+    const place = current.folder?.path ?? this.#home(current.agent);
+    this.folder.hidden = !place || !this.app.admin;
+    this.folder.disabled = !current.isEmpty;
+    this.folder.title = current.isEmpty ? `Works in ${place}. Choose another folder` : `Works in ${place}`;
+    this.folder.setAttribute("aria-label", this.folder.title);
+    this.folder.replaceChildren(icon("folder"), h("span", {}, folderName(place)));
     this.queue.hidden = current.queue.length === 0;
     this.queue.replaceChildren(...current.queue.map((one) => h("li", {}, h("span", { dir: "auto" }, one.text || one.attached[0].file.name), iconButton("close", "Don't send this message", () => current.unqueue(one)))));
     this.#fillModels();
@@ -321,6 +377,8 @@ export class ChatView {
 
   async #send(text, attached) {
     const { current, edited } = this;
+    const command = edited === null && !attached.length ? commandOf(text) : null;
+    if (command !== null) return this.#obey(command);
     if (edited !== null) {
       this.#edit(null);
       return this.#branch(edited, text, attached.length ? attached : null);
@@ -351,14 +409,18 @@ export class ChatView {
 
   #welcome() {
     const agent = this.app.agents.find((one) => one.id === this.current.agent);
+    const place = this.current.folder?.path ?? this.#home(agent.id);
     const facts = [agent.model ?? "no model yet", agent.servers.length ? count(agent.servers.length, "MCP server") : null];
+    const prompt = (text) => h("button", { type: "button", className: "button prompt", onclick: () => this.composer.fill(text) }, text);
     return h(
       "div",
       { className: "welcome" },
       h("img", { src: "icon.svg", alt: "", width: 44, height: 44 }),
       h("h2", {}, "What can I do for you?"),
       h("p", {}, `${agent.name || agent.id} · ${facts.filter(Boolean).join(" · ")}`),
-      agent.model ? h("p", { className: "quiet" }, "Drop, paste or attach images and documents.") : h("a", { className: "button primary", href: "#/settings" }, "Choose a model"),
+      place && h("p", {}, "It works in ", h("code", {}, place), ", and asks before it runs a command."),
+      agent.model ? h("div", { className: "prompts" }, ...PROMPTS.map(prompt)) : h("a", { className: "button primary", href: "#/settings" }, "Choose a model"),
+      agent.model && h("p", { className: "quiet" }, "Drop, paste or attach images and documents. Type / for commands."),
     );
   }
 
@@ -392,7 +454,7 @@ function failure(error, retry) {
   return h("div", { className: "empty" }, h("h2", {}, "This chat cannot be shown"), h("p", {}, error.message), h("button", { type: "button", className: "button", onclick: retry }, "Try again"));
 }
 
-function newKey() {
+function newKey(folder) {
   const random = [...crypto.getRandomValues(new Uint8Array(6))].map((byte) => byte.toString(36).padStart(2, "0")).join("");
-  return `page-${Date.now().toString(36)}-${random}`;
+  return `${folder?.keyPrefix ?? "page-"}${Date.now().toString(36)}${folder ? "" : "-"}${random}`;
 }

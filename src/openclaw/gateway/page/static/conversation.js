@@ -3,9 +3,9 @@
 import { call, get, path, stream } from "./api.js";
 import { asMedia, fetched } from "./attachments.js";
 import { announce, copyButton, h, iconButton } from "./dom.js";
-import { StreamedText, Thinking, ToolCall, answerFoot, handedMedia, keptMedia, mediaNode, note, userMessage } from "./pieces.js";
+import { StreamedText, Thinking, ToolCall, addNote, answerFoot, fixFor, handedMedia, keptMedia, mediaNode, note, userMessage } from "./pieces.js";
 import { planNode } from "./plan.js";
-import { Question, approvalNode, questionNode } from "./questions.js";
+import { Question, questionNode } from "./questions.js";
 import { WaitingBox } from "./waiting.js";
 import { nameOf } from "./words.js";
 
@@ -51,9 +51,9 @@ class Asked {
  * `edit`, `regenerate` and `retry` when the person requests that for a message.
  */
 export class Conversation extends EventTarget {
-  constructor(agent, key, { id = null, title = null } = {}) {
+  constructor(agent, key, { id = null, title = null, folder = null } = {}) {
     super();
-    Object.assign(this, { agent, key, id, title });
+    Object.assign(this, { agent, key, id, title, folder });
     this.model = ""; // the agent's own
     this.queue = []; // messages written while a turn runs
     this.asks = new Map(); // what was asked, by turn
@@ -190,7 +190,7 @@ export class Conversation extends EventTarget {
       async (turn) => {
         turn.asked = asked;
         const media = await Promise.all(attached.map(asMedia));
-        const body = { text, media, sessionKey: this.key, agent: this.agent, model: this.model || null, origin: "page", detached: true, promptCalls: true, questions: Conversation.mayAnswer };
+        const body = { text, media, sessionKey: this.key, agent: this.agent, model: this.model || null, origin: "page", detached: true, promptCalls: true, questions: Conversation.mayAnswer, ...(this.folder ? { workspace: this.folder.path } : {}) };
         await turn.run("POST", "/api/messages", body);
       },
       (turn) => turn.accepted || (asked.element.remove(), false),
@@ -293,8 +293,9 @@ export class Conversation extends EventTarget {
 
   // ---- a transcript's entries
 
-  #drawEntry({ kind, data, text, at, callId, seq, turn }, into, calls) {
+  #drawEntry({ kind, data, text, at, callId, seq, turn, details }, into, calls) {
     if (kind === "user_message") {
+      this.folder = data.cwd ? { path: data.cwd, keyPrefix: prefixOf(this.key) } : null;
       const asked = new Asked(this, data.text ?? text, { media: data.media ?? [], seq, at, origin: data.origin });
       this.asks.set(turn, asked);
       into.append(asked.element);
@@ -315,14 +316,15 @@ export class Conversation extends EventTarget {
     } else if (kind === "tool_result") {
       if (!calls.has(callId) && data.approval) this.#drawCall(callId, data.approval.label, { name: data.name, arguments: {} }, into, calls);
       const one = calls.get(callId);
-      one?.finishFromEntry(data, this.mediaPath);
+      if (data.approval) one?.approved(data.approval);
+      one?.finishFromEntry(data, this.mediaPath, details);
       this.handed.set(callId, data.handed ?? []);
-      if (data.approval) one?.element.before(approvalNode(data.approval));
       for (const asked of data.questions ?? []) one?.follow(questionNode(asked));
     } else if (kind === "compaction") {
       into.append(h("p", { className: "divider" }, h("span", {}, "Earlier messages were summarised for the model")));
     } else if (kind === "notice") {
-      agentPart(into).append(note(data.message ?? text, data.level ?? "info"));
+      const [part, level] = [agentPart(into), data.level ?? "info"];
+      addNote(note(data.message ?? text, level), level, (one) => part.append(one), part.lastElementChild);
     } else if (kind.startsWith("turn_") && kind !== "turn_started") {
       for (const one of calls.values()) one.abandon();
       calls.clear();
@@ -348,7 +350,7 @@ export class Conversation extends EventTarget {
     if (kind in ENDINGS) {
       const [words, level] = ENDINGS[kind];
       const detail = kind === "turn_error" && (data.detail || text);
-      part.append(note(detail ? `${words}: ${detail}` : words, level, level === "error" && asked ? asked.retry() : null));
+      part.append(note(detail ? `${words}: ${detail}` : words, level, fixFor(detail || ""), level === "error" && asked ? asked.retry() : null));
     }
     if (part.querySelector(".prose")) part.append(answerFoot(data.usage, asked ? asked.buttons(() => proseOf(part)) : []));
   }
@@ -381,6 +383,7 @@ class Turn {
     this.calls = new Map();
     this.questions = new Map();
     this.records = new Map(); // of answered questions, by call
+    this.approvals = new Map(); // what was answered, by call
     this.plan = null;
     this.text = null;
     this.thinking = null;
@@ -398,10 +401,11 @@ class Turn {
 
   /** The turn may have begun before its id is known: it is stopped once it is, or when this is called again. */
   async cancel() {
+    const again = this.stopping;
+    this.stopping = true;
     this.wait.classList.add("stopping");
     if (this.id !== null) await call("POST", path(["turns", this.id, "cancel"]));
-    else if (this.stopping) this.abort.abort();
-    this.stopping = true;
+    else if (again) this.abort.abort();
   }
 
   #put(node) {
@@ -438,7 +442,7 @@ class Turn {
     this.#settle(words);
   }
 
-  on_tool_started({ callId, label, name, arguments: args, within }) {
+  on_tool_started({ callId, label, name, arguments: args, within, diff }) {
     this.#settle();
     const plan = planNode(name, args);
     if (plan !== null) {
@@ -446,11 +450,14 @@ class Turn {
       this.plan = plan;
       this.#put(plan);
     }
-    const one = new ToolCall(label, args, name);
+    const one = new ToolCall(label, args, name, diff);
     const script = this.calls.get(within);
+    const approval = this.approvals.get(callId);
     this.calls.set(callId, one);
     if (script) script.add(one);
+    else if (approval && this.records.has(callId)) this.records.get(callId).replace(one.element);
     else this.#put(one.element);
+    if (approval) one.approved(approval);
     announce(`${label} is running`);
   }
 
@@ -478,9 +485,9 @@ class Turn {
     this.conversation.asking();
   }
 
-  /** How the transcript will show the question, whoever answered it. */
+  /** Whoever answered the question: the card of the call will say so. */
   on_tool_approval(approval) {
-    this.records.get(approval.callId)?.replace(approvalNode(approval));
+    this.approvals.set(approval.callId, approval);
   }
 
   on_tool_question(asked) {
@@ -489,7 +496,7 @@ class Turn {
   }
 
   on_notice({ level, message }) {
-    this.#put(note(message, level));
+    addNote(note(message, level), level, (one) => this.#put(one), this.wait.previousElementSibling);
   }
 
   on_reply({ text, media, outcome, usage }) {
@@ -515,8 +522,8 @@ class Turn {
   failed(error) {
     this.#settle();
     const stopped = error.kind === "Cancelled" || error.name === "AbortError";
-    if (stopped) this.#put(note("Stopped."));
-    else this.#put(note(failure(error), "error", this.accepted && this.asked ? this.asked.retry() : null));
+    if (stopped) this.#put(note(this.stopping ? "Stopped." : "This turn was stopped, but not on this page."));
+    else this.#put(note(failure(error), "error", fixFor(error.message), this.accepted && this.asked ? this.asked.retry() : null));
   }
 
   close() {
@@ -545,7 +552,13 @@ function agentPart(into) {
 }
 
 function failure({ message, hint }) {
-  return `This turn failed: ${message}${hint ? ` (${hint})` : ""}`; // as in the transcript
+  return `This turn failed: ${message}${hint ? ` (${hint})` : ""}`;
+}
+
+/** How the keys of other chats in the folder of this chat begin. */
+function prefixOf(key) {
+  const digest = /^(?:chat|agent)-([0-9a-f]{10})-/.exec(key)?.[1];
+  return digest ? `chat-${digest}-` : null;
 }
 
 /** The text of an answer as the model wrote it. */

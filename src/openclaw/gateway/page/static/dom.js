@@ -88,6 +88,8 @@ const PATHS = {
   usage: "M5 20V11M12 20V4M19 20v-6",
   settings: "M4 7h9M17 7h3M4 17h3M11 17h9M15 4.5v5M9 14.5v5",
   lock: "M6 11h12v9H6zM8.5 11V8a3.5 3.5 0 0 1 7 0v3",
+  book: "M5 5.5A2.5 2.5 0 0 1 7.5 3H19v14H7.5A2.5 2.5 0 0 0 5 19.5zM5 19.5A2.5 2.5 0 0 0 7.5 21H19v-4",
+  folder: "M3.5 6h6l2 2.5h9V19h-17z",
   play: "M8 5l11 7-11 7z",
   pause: "M8 5v14M16 5v14",
 };
@@ -137,7 +139,7 @@ export function confirmed(question, detail, action) {
  * Show something in a dialog; resolves to true once `work` (if any) has succeeded, to false if it was
  * cancelled. If `work` throws, the dialog shows the error and stays open.
  */
-export function inDialog(title, { action, danger = false, wide = false, work = null }, ...content) {
+export function inDialog(title, { action, danger = false, wide = false, work = null, cancel = true }, ...content) {
   return new Promise((resolve) => {
     const problem = h("p", { className: "form-error", role: "alert" });
     const go = h("button", { type: "submit", className: `button ${danger ? "danger" : "primary"}` }, action);
@@ -147,7 +149,7 @@ export function inDialog(title, { action, danger = false, wide = false, work = n
       h("h2", { id: "dialog-title" }, title),
       ...content,
       problem,
-      h("div", { className: "dialog-buttons" }, h("button", { type: "button", className: "button", onclick: () => dialog.close("no") }, "Cancel"), go),
+      h("div", { className: "dialog-buttons" }, cancel && h("button", { type: "button", className: "button", onclick: () => dialog.close("no") }, "Cancel"), go),
     );
     const dialog = h("dialog", { className: wide ? "dialog wide" : "dialog", "aria-labelledby": "dialog-title" }, form);
 

@@ -4,6 +4,7 @@ import { blob, path } from "./api.js";
 import { preview } from "./attachments.js";
 import { copyButton, h, icon, toast } from "./dom.js";
 import { anchor, render } from "./markdown.js";
+import { answerTo, wholeText } from "./questions.js";
 import { amount, count, duration, nameOf, pretty, unframed, when } from "./words.js";
 
 const SHOWN_AT_ONCE = 20_000; // characters of a result; the rest is a click away
@@ -109,24 +110,54 @@ const STATES = {
   unknown: ["alert", "did not finish"],
 };
 
+const FOLDED_LINES = 24; // of a diff; the rest is a click away
+
+/** What a card is called: a command is shown as such, a changed file by its path. */
+function titleOf(label, args, name, diff) {
+  if (name === "exec" && typeof args?.command === "string") return `$ ${args.command.trim().split(/\s*\n\s*/).join(" ⏎ ")}`;
+  if (!diff) return label;
+  const lines = diff.split("\n");
+  const counted = (mark) => lines.filter((line) => line.startsWith(mark)).length;
+  return `${name === "write" ? "Write" : "Edit"} ${args.path} (+${counted("+ ")} -${counted("- ")})`;
+}
+
+/** A diff; a long one is shown in part at first. */
+export function diffText(diff) {
+  const lines = diff.split("\n");
+  if (lines.length <= FOLDED_LINES + 1) return wholeText(diff);
+  const box = h("div", { className: "folded" }, wholeText(lines.slice(0, FOLDED_LINES).join("\n")));
+  const more = h("button", { type: "button", className: "link-button", onclick: () => box.replaceChildren(wholeText(diff)) }, `Show all ${lines.length.toLocaleString()} lines`);
+  box.append(more);
+  return box;
+}
+
 function given(name, args) {
+  if (name === "exec" && typeof args?.command === "string") {
+    const { command, ...others } = args;
+    return [wholeText(`$ ${command}`), ...(Object.keys(others).length ? [foldedText(pretty(others))] : [])];
+  }
   if (name === "run_code" && typeof args?.code === "string") return [h("p", { className: "part" }, "Script"), foldedText(args.code)];
   return [h("p", { className: "part" }, "Arguments"), foldedText(pretty(args))];
 }
 
 /** A tool call: its state at a glance; arguments and result on demand. */
 export class ToolCall {
-  constructor(label, args, name = "") {
+  constructor(label, args, name = "", diff = "") {
     this.state = h("span", { className: "call-state" });
     this.note = h("span", { className: "call-note" });
+    this.facts = { approval: "", took: "" };
+    this.given = h("div", { className: "call-given" }, ...given(name, args));
+    this.name = h("span", { className: name === "exec" ? "call-name command" : "call-name", title: name || label, dir: "auto" });
+    Object.assign(this, { label, args, tool: name });
     this.result = h("div", { className: "call-result" });
     this.within = h("div", { className: "call-within" });
     this.element = h(
       "details",
       { className: "call" },
-      h("summary", {}, this.state, h("span", { className: "call-name", title: name || label }, label), this.note),
-      h("div", { className: "call-body" }, ...given(name, args), this.within, this.result),
+      h("summary", {}, this.state, this.name, this.note),
+      h("div", { className: "call-body" }, this.given, this.within, this.result),
     );
+    this.#changes(diff);
     this.#to("running");
   }
 
@@ -142,19 +173,44 @@ export class ToolCall {
     this.last = node;
   }
 
+  /** What the call changes in a file. */
+  #changes(diff) {
+    this.diff = diff;
+    this.name.textContent = titleOf(this.label, this.args, this.tool, diff);
+    if (!diff) return;
+    this.given.replaceChildren(diffText(diff));
+    this.element.open = true;
+  }
+
+  /** Somebody was asked about the call: what they saw, and what they said. */
+  approved(approval) {
+    this.facts.approval = answerTo(approval);
+    if (approval.body && !this.diff) this.given.replaceChildren(wholeText(approval.body));
+    this.#note();
+  }
+
   progress(message) {
     this.note.textContent = message;
   }
 
-  finish(result, ms, where) {
-    const blocks = result.outputs?.length ? result.outputs : result.blocks;
-    this.#finished(blocks.map((one) => blockNode(one, where)), result.isError, ms === undefined ? "" : duration(ms));
+  #note() {
+    const { approval, took } = this.facts;
+    const words = approval && approval[0].toLowerCase() + approval.slice(1);
+    this.note.replaceChildren(...(approval ? [h("span", { className: "call-approval" }, words), took ? " · " : ""] : []), took);
   }
 
-  finishFromEntry(data, where) {
+  finish(result, ms, where) {
+    const blocks = result.outputs?.length ? result.outputs : result.blocks;
+    this.#where(result.details);
+    this.#finished(blocks.map((one) => blockNode(one, where)), result.isError, ms ? duration(ms) : "");
+  }
+
+  finishFromEntry(data, where, details = {}) {
     const things = (data.media ?? []).map((one) => keptMedia(one, where));
     const text = unframed(data.text);
-    this.#finished([...(text ? [foldedText(text)] : []), ...things], data.isError, data.durationMs === undefined ? "" : duration(data.durationMs));
+    this.#where(details);
+    if (data.diff) this.#changes(data.diff);
+    this.#finished([...(text ? [foldedText(text)] : []), ...things], data.isError, data.durationMs ? duration(data.durationMs) : "");
   }
 
   abandon() {
@@ -163,8 +219,18 @@ export class ToolCall {
 
   #finished(nodes, isError, note) {
     this.#to(isError ? "failed" : "done");
-    this.note.textContent = note;
+    this.facts.took = note;
+    this.#note();
+    if (isError) this.element.open = false; // nothing was changed
+    if (this.diff && !isError) return; // it says all that there is to say
     this.result.replaceChildren(h("p", { className: "part" }, isError ? "Error" : "Result"), ...(nodes.length ? nodes : [h("p", { className: "quiet" }, "Nothing")]));
+  }
+
+  /** Where a command ran, and how it ended. */
+  #where(details) {
+    if (!details?.directory) return;
+    const code = details.exitCode ? ` · exit code ${details.exitCode}` : "";
+    this.given.append(h("p", { className: "quiet call-where" }, `in ${details.directory}${code}`));
   }
 
   #to(state) {
@@ -234,6 +300,26 @@ function show(box, media, bytes, name) {
   if (safe && kind === "image") box.append(h("img", { src: url, alt: name }));
   else if (safe) box.append(h(kind, { src: url, controls: true, "aria-label": name }));
   box.append(h("a", { href: url, download: name, className: "download" }, icon("down"), name));
+}
+
+const FIXES = [
+  [/\b(api key|key is not|no key|unknown provider|no model|there is no model)/i, "Open the settings", "#/settings"],
+  [/\bMCP server\b/i, "Open the servers", "#/servers"],
+];
+
+/** A link to where an error can be fixed, if that is known. */
+export function fixFor(text) {
+  const [, words, address] = FIXES.find(([pattern]) => pattern.test(text)) ?? [];
+  return words ? h("a", { className: "button small", href: address }, words) : null;
+}
+
+/** Add a note; warnings one after the other, such as about retries, become one that counts them. */
+export function addNote(one, level, put, last) {
+  const again = level === "warning" && last?.classList.contains("note") && last.classList.contains("warning");
+  if (!again) return put(one);
+  one.times = (last.times ?? 1) + 1;
+  one.append(h("small", {}, `${one.times} times`));
+  return last.replaceWith(one);
 }
 
 /** A line between messages: a system message, and a possible action. */

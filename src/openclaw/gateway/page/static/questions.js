@@ -141,14 +141,16 @@ export class Question {
   }
 }
 
+const SCOPES = { once: "Allowed once", session: "Allowed in this session", always: "Always allowed" };
+
 function said(choice, reason) {
   if (!choice.allows) return reason ? `Not allowed: ${reason}` : "Not allowed";
-  return choice.id === "once" ? "Allowed once" : `Allowed. ${choice.label}`;
+  return SCOPES[choice.id] ?? `Allowed: ${choice.label}`;
 }
 
-/** The outcome of a question about a call, from the transcript. */
-export function approvalNode({ choice, choiceLabel, allowed, reason, title, body }) {
-  return recordNode({ words: said({ id: choice, label: choiceLabel, allows: allowed }, reason), allowed, title, body });
+/** What was answered to a question about a call, from the transcript. */
+export function answerTo({ choice, choiceLabel, allowed, reason }) {
+  return said({ id: choice, label: choiceLabel, allows: allowed }, reason);
 }
 
 const ANSWERS = { accept: "Answered", decline: "Declined", cancel: "Not answered" };
@@ -166,12 +168,12 @@ function recordNode({ words, allowed, title, body }) {
   return h("details", { className: "record", "data-state": state }, h("summary", {}, ...summary), wholeText(body));
 }
 
-/** The complete call, so that whoever allows it can see all of it. */
-function wholeText(text) {
+/** The complete call, or a diff, so that whoever allows it can see all of it. */
+export function wholeText(text) {
   const parts = []; // each a run of lines of one kind
   for (const line of text.split(/(?<=\n)/)) {
     const className = MARKS[line.slice(0, 2)] ?? "";
-    if (parts.at(-1)?.className === className) parts.at(-1).lines.push(line);
+    if (parts.length && parts.at(-1).className === className) parts.at(-1).lines.push(line);
     else parts.push({ className, lines: [line] });
   }
   const shown = parts.map(({ className, lines }) => h("span", { className }, lines.join("")));
@@ -189,6 +191,8 @@ function field(name, rule, required) {
   const choices = rule.enum ?? rule.oneOf?.map((one) => one.const);
   let input;
   let value = () => input.value || undefined;
+  const several = rule.type === "array" ? (rule.items?.enum ?? (rule.items?.anyOf ?? rule.items?.oneOf)?.map((one) => one.const)) : null;
+  if (Array.isArray(several)) return choicesField(name, rule, words, several, required);
   if (rule.type === "boolean") {
     input = h("input", { type: "checkbox", checked: rule.default === true });
     value = () => input.checked;
@@ -202,4 +206,16 @@ function field(name, rule, required) {
   } else input = h("input", { type: "text", required, value: rule.default ?? "", autocomplete: "off" });
   const element = h("label", { className: rule.type === "boolean" ? "question-field choice" : "question-field" }, h("span", {}, words, required || rule.type === "boolean" ? "" : h("small", {}, " (may be left out)")), input, rule.description ? h("small", { dir: "auto" }, rule.description) : null);
   return { name, input, value, element };
+}
+
+/** A field with any number of choices. */
+function choicesField(name, rule, words, values, required) {
+  const titles = rule.items.enumNames ?? (rule.items.anyOf ?? rule.items.oneOf)?.map((one) => one.title) ?? [];
+  const boxes = values.map((one) => h("input", { type: "checkbox", checked: (rule.default ?? []).includes(one) }));
+  const input = h("fieldset", { className: "question-field several" }, h("legend", {}, words, required ? "" : h("small", {}, " (may be left out)")), ...values.map((one, n) => h("label", { className: "check" }, boxes[n], String(titles[n] ?? one))), rule.description ? h("small", { dir: "auto" }, rule.description) : null);
+  const value = () => {
+    const chosen = values.filter((_, n) => boxes[n].checked);
+    return chosen.length || required ? chosen : undefined;
+  };
+  return { name, input, value, element: input };
 }

@@ -1,12 +1,12 @@
 /* The MCP servers: their state, what they offer, and actions. */
 
 import { call, get, path, stream } from "./api.js";
-import { readConfig } from "./config.js";
+import { at, readConfig } from "./config.js";
 import { announce, bar, confirmed, emptyState, h, icon, toast, Trouble } from "./dom.js";
 import { anchor } from "./markdown.js";
 import { PinBox } from "./pins.js";
 import { foldedText } from "./pieces.js";
-import { disabledServers, editServer, removeServer, setEnabled } from "./serverform.js";
+import { disabledServers, editServer, placesOf, removeServer, setEnabled } from "./serverform.js";
 import { count, duration, pretty } from "./words.js";
 
 const WORDS = {
@@ -73,6 +73,7 @@ export class ServersView {
   async #fetch() {
     try {
       const [status, { pins }, config] = await Promise.all([get("/api/status"), get("/api/pins"), this.app.admin ? readConfig() : {}]);
+      this.config = config;
       this.#draw(status, new Map(pins.map((one) => [one.server, one.changes])));
       this.#drawOff(disabledServers(config));
     } catch (error) {
@@ -164,7 +165,9 @@ class ServerCard {
     this.view = view;
     this.name = h("h2", { className: "card-title", tabIndex: -1 });
     this.badge = h("span", { className: "badge" });
+    this.command = h("p", { className: "server-command", hidden: true });
     this.facts = h("dl", { className: "facts" });
+    this.details = h("details", { className: "server-details" }, h("summary", {}, "Details"), this.facts);
     this.error = h("div", { className: "banner error", hidden: true });
     this.notes = h("ul", { className: "left-out", hidden: true });
     this.pins = new PinBox(() => view.refresh(0), view.app.admin);
@@ -183,12 +186,13 @@ class ServerCard {
       "article",
       { className: "card server" },
       h("div", { className: "card-head" }, this.name, this.badge),
-      this.facts,
+      this.command,
       this.error,
       this.loginBox,
       this.notes,
       this.pins.element,
       this.tools,
+      this.details,
       view.app.admin ? this.buttons : null,
     );
     this.loadedFor = null;
@@ -201,6 +205,9 @@ class ServerCard {
     this.badge.textContent = WORDS[server.state] ?? server.state;
     this.element.dataset.state = server.state;
     for (const one of [this.restart, this.login, this.edit, this.disable, this.remove]) one.setAttribute("aria-label", `${one.textContent} ${one === this.login ? "to " : ""}${server.name}`);
+    const entry = startOf(this.view.config, server.name);
+    this.command.hidden = !entry;
+    this.command.replaceChildren(entry?.url ? entry.url : h("code", {}, entry ? [entry.command, ...(entry.args ?? [])].join(" ") : ""));
     this.login.hidden = server.state !== "needs_login";
     this.restart.disabled = server.state === "disabled";
     this.error.hidden = !server.lastError || server.state === "ready";
@@ -291,6 +298,13 @@ class ServerCard {
       this.toolList.replaceChildren(h("p", { className: "banner error" }, error.message));
     }
   }
+}
+
+/** A server's entry in the configuration, if it can be seen. */
+function startOf(config, name) {
+  const [place] = placesOf(config ?? {}, name);
+  const entry = place ? at(config, place) : null;
+  return entry?.url || entry?.command ? entry : null;
 }
 
 function toolNode(tool) {

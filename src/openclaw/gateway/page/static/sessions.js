@@ -2,7 +2,7 @@
 
 import { call, get, path } from "./api.js";
 import { afterClick, announce, confirmed, h, icon, iconButton, toast } from "./dom.js";
-import { count, plainTitle, when } from "./words.js";
+import { count, day, plainTitle, when } from "./words.js";
 
 const SEARCH_DELAY = 200;
 
@@ -40,7 +40,7 @@ export class SessionList {
 
   /** Update which one is open and which ones need an answer. */
   mark() {
-    for (const item of this.list.children) this.#mark(item);
+    for (const item of this.list.querySelectorAll("[data-id]")) this.#mark(item);
   }
 
   #typed() {
@@ -56,6 +56,7 @@ export class SessionList {
       const items = sessions.map((one) => this.#item(one));
       if (cursor === null) this.#replace(items);
       else this.list.append(...items);
+      this.#headDays();
       this.cursor = next;
       this.more.hidden = next === null;
       this.#say();
@@ -74,11 +75,23 @@ export class SessionList {
     same?.querySelector(deletes ? ".delete" : ".session").focus({ preventScroll: true });
   }
 
+  /** A heading before the first chat of each day. */
+  #headDays() {
+    for (const old of this.list.querySelectorAll(".day")) old.remove();
+    let before = null;
+    for (const item of [...this.list.children]) {
+      const words = day(Number(item.dataset.at));
+      if (words !== before) item.before(h("li", { className: "day" }, words));
+      before = words;
+    }
+  }
+
   #say() {
-    const empty = this.list.childElementCount === 0;
+    const shown = this.list.querySelectorAll("[data-id]").length;
+    const empty = shown === 0;
     const searched = this.search.value.trim() !== "";
     this.state.textContent = empty ? (searched ? "No chats match." : "No chats yet.") : "";
-    if (searched) announce(`${count(this.list.childElementCount, "chat")} found`);
+    if (searched) announce(`${count(shown, "chat")} found`);
   }
 
   #item(session) {
@@ -86,7 +99,7 @@ export class SessionList {
     const label = this.app.agents.length > 1 ? `${session.agent} · ${when(session.updatedAt)}` : when(session.updatedAt);
     const item = h(
       "li",
-      { "data-id": `${session.agent}/${session.key}` },
+      { "data-id": `${session.agent}/${session.key}`, "data-at": String(session.updatedAt) },
       h(
         "button",
         { type: "button", className: "session", title: session.key, onclick: () => this.app.show(["chat", session.agent, session.key]) },

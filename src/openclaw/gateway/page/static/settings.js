@@ -2,6 +2,7 @@
 
 import { call, get, path } from "./api.js";
 import { at, propose, readConfig } from "./config.js";
+import { anchor } from "./markdown.js";
 import { announce, bar, confirmed, field, h, icon, iconButton, inDialog, toast, Trouble } from "./dom.js";
 
 const EXEC = { off: "Off: no commands", ask: "Ask before each new command", allow: "Allow every command" };
@@ -19,6 +20,7 @@ export class SettingsView {
     this.models = h("datalist", { id: "model-names" });
     this.sections = {
       model: section("Model", "The model that the agent uses."),
+      providers: section("Providers and keys", "Where models come from. A key is checked and stored as a secret; this page never shows it."),
       rules: section("Tool rules", "What the agent may do. Names can contain *, as in mcp_files_*."),
       approvals: section("Remembered approvals", "What you allowed for longer than one call. Revoke an approval to be asked again."),
       secrets: section("Secrets", "Keys and passwords, stored in the system keyring or a private file. The configuration refers to them by name; this page never shows them."),
@@ -33,10 +35,11 @@ export class SettingsView {
 
   async #fetch() {
     await this.trouble.during(async () => {
-      const [config, { secrets }, { approvals }, { tools }] = await Promise.all([readConfig(), get("/api/secrets"), get("/api/approvals"), get("/api/tools")]);
+      const [config, { secrets }, { approvals }, { tools }, { providers }] = await Promise.all([readConfig(), get("/api/secrets"), get("/api/approvals"), get("/api/tools"), get("/api/providers")]);
       this.config = config;
       this.tools.replaceChildren(...tools.map((one) => one.name).map((value) => h("option", { value })));
       this.#model();
+      this.#providers(providers, secrets);
       this.#rules();
       this.#approvals(approvals);
       this.#secrets(secrets);
@@ -55,6 +58,33 @@ export class SettingsView {
   }
 
   // ---- the model
+
+  /** Providers that need a key: checked, stored as a secret, never shown. */
+  #providers(providers, secrets) {
+    const keys = at(this.config, ["models", "providers"]) ?? {};
+    const rows = providers.map((one) => {
+      const set = keys[one.name]?.apiKey !== undefined || secrets.some((secret) => secret.stored && secret.name === one.secret);
+      return h("li", {}, h("div", {}, h("strong", {}, one.name), h("small", { className: "quiet" }, set ? "has a key" : "no key yet")), h("button", { type: "button", className: "button small", "aria-label": `${set ? "Replace" : "Set"} the key of ${one.name}`, onclick: () => this.#act(() => this.#setKey(one)) }, set ? "Replace the key" : "Set a key"));
+    });
+    this.sections.providers.fill(h("ul", { className: "rows" }, ...rows));
+  }
+
+  async #setKey({ name, model, keyPage }) {
+    const key = h("input", { type: "password", autocomplete: "new-password", spellcheck: false });
+    let stored = null;
+    const work = async () => {
+      if (!key.value.trim()) throw new Error("The key is missing");
+      stored = await call("POST", path(["providers", name, "key"]), { key: key.value.trim() });
+    };
+    const help = h("p", { className: "dialog-detail" }, "Create one at ", anchor(keyPage, [keyPage]) ?? keyPage, ". It is checked, stored as a secret, and never shown again.");
+    if (!(await inDialog(`Key of ${name}`, { action: "Check and store", work }, help, field("Key", key)))) return;
+    if (stored.unchecked) toast("The key is stored, but could not be checked", stored.unchecked);
+    else announce("The key works and is stored");
+    const changes = [{ path: ["models", "providers", name, "apiKey"], value: stored.reference }];
+    const primary = at(this.config, ["agents", "defaults", "model"]);
+    if (primary === undefined) changes.push({ path: ["agents", "defaults", "model"], value: model });
+    await propose(`Use this key for ${name}?`, changes);
+  }
 
   #model() {
     const choices = [...new Set(this.app.agents.flatMap((one) => [one.model, ...(one.settings.modelChoices ?? [])]).filter(Boolean))];
@@ -81,7 +111,7 @@ export class SettingsView {
           this.#act(() => value && propose(`Use ${value}?`, [change]));
         },
       },
-      field(words, input, "As provider/model. Set up providers with openclaw init."),
+      field(words, input, "As provider/model, such as anthropic/claude-sonnet-5-5."),
       save,
     );
   }

@@ -1,6 +1,7 @@
 /* Completions after a "/": MCP servers' prompts, their arguments, and servers' suggestions for values. */
 
 import { call, path } from "./api.js";
+import { COMMANDS } from "./commands.js";
 import { h } from "./dom.js";
 
 const MOST = 50;
@@ -55,11 +56,12 @@ export class Suggestions {
 
   /** The completed text, its label, and a description. */
   async #found(typed) {
-    const prompts = await this.#prompts();
+    const own = Object.entries(COMMANDS).filter(([name]) => name.startsWith(typed) && name !== typed);
+    const prompts = await this.#prompts().catch(() => []);
     const [, command, rest = null] = /^(\S+)(?:\s([^]*))?$/.exec(typed) ?? [];
     if (rest === null) {
       const found = prompts.map((one) => [`/${one.server}:${one.name}`, one]).filter(([text]) => text.startsWith(command) && text !== command);
-      return found.map(([text, one]) => [one.arguments.length ? `${text} ` : text, text, one.description]);
+      return [...own.map(([name, about]) => [name, name, about]), ...found.map(([text, one]) => [one.arguments.length ? `${text} ` : text, text, one.description])];
     }
     const prompt = prompts.find((one) => `/${one.server}:${one.name}` === command);
     if (!prompt) return [];

@@ -22,6 +22,19 @@ export function when(ms) {
   return then.toLocaleDateString([], { day: "numeric", month: "short", year });
 }
 
+/** The day of a past time: `Today`, `Yesterday`, `Monday`, `12 Nov`, `May 2025`. */
+export function day(ms) {
+  const then = new Date(ms);
+  const midnight = new Date();
+  midnight.setHours(0, 0, 0, 0);
+  const days = Math.ceil((midnight - then) / 86_400_000);
+  if (days <= 0) return "Today";
+  if (days === 1) return "Yesterday";
+  if (days < 7) return then.toLocaleDateString([], { weekday: "long" });
+  if (then.getFullYear() === midnight.getFullYear()) return then.toLocaleDateString([], { day: "numeric", month: "short" });
+  return then.toLocaleDateString([], { month: "long", year: "numeric" });
+}
+
 /** A future time: `today 08:00`, `Mon 5 Dec 08:00`. */
 export function moment(ms) {
   const then = new Date(ms);
