@@ -104,7 +104,7 @@ def read_line_as_client(data: bytes) -> None:
     count_values(data, 1000)
     connection = ClientConnection(ClientSettings(client_info={}))
     connection.begin(Handshake(LATEST))
-    calls = [connection.request("tools/call", {}, 0.0)[0] for _ in range(3)]
+    calls = [connection.request("tools/call", {}, 0.0) for _ in range(3)]
     events = connection.receive(jsonrpc.decode(data), 0.0)
     ended = [event.call for event in events if isinstance(event, Answered | Refused | Garbled)]
     if len(ended) + len(connection.close()) != len(calls):

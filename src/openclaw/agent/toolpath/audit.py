@@ -124,8 +124,9 @@ class Audit(Wrapper):
                 await context.begin()
         except BaseException as error:
             self._record(arguments, context, "cancelled", 0.0)
-            if isinstance(error, BaseExceptionGroup):
-                raise cause_of(error) from None
+            cause = cause_of(error)
+            if cause is not error:
+                raise cause from None
             raise
 
     def _record(
