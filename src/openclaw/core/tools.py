@@ -117,10 +117,6 @@ class EarlierCall:
     wait: bool = True
 
 
-async def _nothing() -> None:
-    return None
-
-
 def ignore_progress(message: str) -> None:
     """Ignores progress messages."""
 
@@ -146,7 +142,7 @@ class CallContext(NamedTuple):
     emit: "Callable[[Event], None]" = lambda event: None
     spec: ToolSpec | None = None
     ask_reason: str | None = None
-    begin: Callable[[], Awaitable[None]] = _nothing
+    begin: Callable[[], Awaitable[None]] | None = None
     call: "Callable[[str, JsonObject], Awaitable[ToolResult]] | None" = None
     within: str = ""
     turn: str = ""

@@ -115,13 +115,16 @@ class Audit(Wrapper):
     async def _begin(self, arguments: JsonObject, context: CallContext) -> None:
         """Put the call into the transcript and the audit log at once: each waits for the disk."""
         record = self._described(arguments, context, "started")
-        if record is None or self.calls is None:
-            await context.begin()
-            return
         try:
-            async with anyio.create_task_group() as both:
-                both.start_soon(self.calls.begin, record, name="audit")
+            if context.begin is None:
+                if record is not None and self.calls is not None:
+                    await self.calls.begin(record)
+            elif record is None or self.calls is None:
                 await context.begin()
+            else:
+                async with anyio.create_task_group() as both:
+                    both.start_soon(self.calls.begin, record, name="audit")
+                    await context.begin()
         except BaseException as error:
             self._record(arguments, context, "cancelled", 0.0)
             cause = cause_of(error)
@@ -194,7 +197,7 @@ class AuditLog:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _waiting: list[CallRecord] = field(default_factory=list[CallRecord])
     _ahead: list[CallRecord] = field(default_factory=list[CallRecord])  # about to be sent
-    _syncing: anyio.Lock = field(default_factory=anyio.Lock)
+    _syncing: anyio.Event | None = None
     _begun: int = 0
     _synced: int = 0
     _torn: bool = False
@@ -207,9 +210,16 @@ class AuditLog:
             self._ahead.append(call)
             self._begun += 1
             number = self._begun
-        async with self._syncing:
-            if self._synced < number:
+        while self._synced < number:
+            if self._syncing is not None:
+                await self._syncing.wait()
+                continue
+            self._syncing = synced = anyio.Event()
+            try:
                 await anyio.to_thread.run_sync(self._sync)
+            finally:
+                self._syncing = None
+                synced.set()
 
     def _sync(self) -> None:
         with self._lock:
