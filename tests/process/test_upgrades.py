@@ -12,6 +12,7 @@ import anyio
 import pytest
 from tests.support.gateway_kit import Installation
 
+from openclaw.cli.parser import COMMANDS
 from openclaw.config.state_backup import backups
 from openclaw.core.clock import SystemClock
 from openclaw.mcp_client.catalog.pin_store import PinStore
@@ -23,7 +24,8 @@ from openclaw.sessions.sqlite.store import open_sqlite_store
 STATES = sorted((Path(__file__).parents[1] / "support" / "states").glob("*.tar.xz"))
 FIRST_SCHEMA = ("0.1.0-1c749af2", "0.1.0-62ec13d7")
 
-pytestmark = pytest.mark.subprocess
+pytestmark = [pytest.mark.subprocess, pytest.mark.warm_start]
+PROGRAM = Path(sys.executable).with_name("openclaw")
 
 
 def unpacked(archive: Path, home: Path) -> Path:
@@ -36,7 +38,7 @@ def unpacked(archive: Path, home: Path) -> Path:
 
 def run(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "openclaw", *words],
+        [PROGRAM, *words],
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -90,24 +92,30 @@ def test_the_state_of_an_earlier_commit_is_opened_whole(archive: Path, tmp_path:
     assert stored["version"] == 1
 
 
-COMMANDS = (
-    ("agent", "Hi"),
-    ("config", "get", "gateway.port"),
-    ("cron", "add", "weekdays 8:00", "Hi"),
-    ("gateway", "run"),
-    ("gateway", "status"),
-    ("init", "--yes"),
-    ("logs",),
-    ("mcp", "list"),
-    ("memory",),
-    ("questions",),
-    ("secrets", "list"),
-    ("sessions", "list"),
-    ("skills",),
-    ("status",),
-    ("tasks",),
-    ("usage",),
-)
+REFUSING = {
+    "acp": (),
+    "agent": ("Hi",),
+    "chat": (),
+    "config": ("get", "gateway.port"),
+    "cron": ("add", "weekdays 8:00", "Hi"),
+    "gateway": ("run",),
+    "init": ("--yes",),
+    "logs": (),
+    "mcp": ("list",),
+    "memory": (),
+    "models": ("list",),
+    "page": ("--print",),
+    "questions": (),
+    "secrets": ("list",),
+    "sessions": ("list",),
+    "skills": (),
+    "status": (),
+    "tasks": (),
+    "uninstall": ("--yes", "--delete-data"),
+    "usage": (),
+}
+SERVING = ("mcp-hub", "mcp-server")  # they answer a handshake first
+REPORTING = ("completion", "doctor", "upgrade")  # they don't use the state, or say what is wrong
 
 
 def make_newer(state: Path, what: str) -> str:
@@ -120,15 +128,19 @@ def make_newer(state: Path, what: str) -> str:
     return f"{state / what} was written by a newer version of this program"
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_has_its_place_here() -> None:
+    assert {*REFUSING, *SERVING, *REPORTING} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", REFUSING)
 @pytest.mark.parametrize("what", ["version.json", "sessions.db"])
 def test_every_command_refuses_a_newer_state_before_it_writes(
-    words: tuple[str, ...], what: str, tmp_path: Path
+    command: str, what: str, tmp_path: Path
 ) -> None:
     state = unpacked(STATES[-1], tmp_path)
     refusal = make_newer(state, what)
     before = digest(state)
-    done = run(tmp_path, *words)
+    done = run(tmp_path, command, *REFUSING[command])
     assert done.returncode != 0
     assert refusal in done.stderr
     assert "pdate openclaw-runtime" in done.stderr
@@ -147,15 +159,15 @@ INITIALIZE = {
 }
 
 
-async def test_the_mcp_server_refuses_a_newer_state_once_the_handshake_is_answered(
-    tmp_path: Path,
+@pytest.mark.parametrize("command", SERVING)
+async def test_a_server_refuses_a_newer_state_once_the_handshake_is_answered(
+    command: str, tmp_path: Path
 ) -> None:
     state = unpacked(STATES[-1], tmp_path)
     refusal = make_newer(state, "version.json")
     before = digest(state)
-    command = [sys.executable, "-m", "openclaw", "mcp-server"]
     environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    async with await anyio.open_process(command, env=environ) as server:
+    async with await anyio.open_process([PROGRAM, command], env=environ) as server:
         assert server.stdin is not None
         assert server.stderr is not None
         await server.stdin.send(json.dumps(INITIALIZE).encode() + b"\n")
@@ -165,13 +177,24 @@ async def test_the_mcp_server_refuses_a_newer_state_once_the_handshake_is_answer
     assert digest(state) == before
 
 
-def test_doctor_reports_a_newer_state_and_touches_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", REPORTING)
+def test_the_others_touch_nothing(command: str, tmp_path: Path) -> None:
     state = unpacked(STATES[-1], tmp_path)
     refusal = make_newer(state, "version.json")
     before = digest(state)
-    done = run(tmp_path, "doctor")
+    done = run(tmp_path, command, *(("bash",) if command == "completion" else ()))
+    assert (refusal in done.stdout) == (command == "doctor")
+    assert done.returncode == (command == "doctor")
+    assert digest(state) == before
+
+
+def test_an_upgrade_to_a_version_that_is_itself_too_old_changes_nothing(tmp_path: Path) -> None:
+    state = unpacked(STATES[-1], tmp_path)
+    refusal = make_newer(state, "version.json")
+    before = digest(state)
+    done = run(tmp_path, "upgrade", "--yes")
     assert done.returncode == 1
-    assert refusal in done.stdout
+    assert refusal in done.stderr
     assert digest(state) == before
 
 
