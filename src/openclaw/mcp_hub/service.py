@@ -225,13 +225,13 @@ class HubService:
         if self.catalogue(client).tool(name) is None:
             await self._ready(client)
         tools = self._usable(client)
-        if self._searches(tools):
-            if name == SEARCH_TOOLS:
-                return await self._search(client, peer, tools, arguments)
-            if name == DESCRIBE_TOOL:
-                return self._describe(tools, arguments)
-            if name == CALL_TOOL:
-                name, arguments = str(arguments.get("name")), arguments.get("arguments") or {}
+        # Also if they are not listed now: a server may have gone since the client saw them.
+        if name == SEARCH_TOOLS:
+            return await self._search(client, peer, tools, arguments)
+        if name == DESCRIBE_TOOL:
+            return self._describe(tools, arguments)
+        if name == CALL_TOOL:
+            name, arguments = str(arguments.get("name")), arguments.get("arguments") or {}
         if self.catalogue(client).tool(name) is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {name}")
         return await self._in_rounds(call, peer, client, name, arguments)

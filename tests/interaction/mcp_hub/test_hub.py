@@ -440,6 +440,15 @@ async def test_the_configuration_chooses_between_all_tools_and_the_search(tmp_pa
         assert len(await tool_names(client)) == 3
 
 
+async def test_the_search_works_for_a_client_that_saw_it_before_tools_went_away(hub: Hub) -> None:
+    async with hub.client(LATEST) as client:
+        assert "call_tool" not in await tool_names(client)
+        found = said(await client.call("search_tools", query="echo"))
+        called = await client.call("call_tool", name="mcp_s_echo", arguments={"x": 1})
+    assert "mcp_s_echo" in found
+    assert json.loads(said(called)) == {"x": 1}
+
+
 # ---- clients that come and go
 
 
