@@ -69,6 +69,23 @@ async def test_a_holder_that_beats_keeps_its_lane_beyond_its_lease(postgres_url:
             await other.says("finished")
 
 
+async def test_a_holder_whose_event_loop_is_blocked_renews_its_lease(postgres_url: str) -> None:
+    async with open_postgres_store(parsed(postgres_url)) as store:
+        with holder(postgres_url, lease=3.0, blocked=True) as other:
+            await other.says("waiting", "held")
+            for _ in range(2):
+                before = await lease_ends(store)
+                with anyio.fail_after(60):
+                    while await lease_ends(store) == before:  # noqa: ASYNC110 - it is in the database
+                        await anyio.sleep(0.05)
+            other.finish()
+            await other.says("finished")
+
+
+async def lease_ends(store: PostgresStore) -> object:
+    return await store.database.read(lambda db: db.fetchval("SELECT expires FROM tickets"))
+
+
 async def test_one_who_waits_elsewhere_is_woken_when_the_session_is_left(
     postgres_url: str,
 ) -> None:

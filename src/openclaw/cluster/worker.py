@@ -12,8 +12,8 @@ from anyio.abc import TaskGroup
 from openclaw.agent.port import Reply
 from openclaw.cluster.order_relay import OrderFeed, answer_bytes
 from openclaw.core.errors import Cancelled, OpenClawError, UserFacing
-from openclaw.sessions.lanes import BEATS_PER_LEASE, Lane
-from openclaw.sessions.postgres.order_queue import LEASE_SECONDS, OrderQueue, QueuedOrder
+from openclaw.sessions.lanes import Lane
+from openclaw.sessions.postgres.order_queue import OrderQueue, QueuedOrder
 from openclaw.sessions.records import LaneLost, SessionRef, StoreError
 from openclaw.sessions.store import SessionStore
 
@@ -105,12 +105,14 @@ class Worker:
     async def working(self, prepare: Callable[[], None]) -> AsyncGenerator[None]:
         """Work while the block runs; at the end, running orders are handed to other gateways.
 
-        `prepare` imports what turns need, in a thread. Nothing is claimed before that, because a process
-        that spends seconds importing renews no leases.
+        `prepare` imports what turns need, in a thread. Nothing is claimed before that, because other
+        gateways may be able to start at once.
         """
         async with anyio.create_task_group() as group:
             group.start_soon(self._take_orders, group, prepare, name="turn worker")
-            group.start_soon(self._renew, name="turn leases")
+            group.start_soon(
+                self.queue.keep_renewing, self._orders, self._renewed, name="turn leases"
+            )
             try:
                 yield
             finally:
@@ -218,22 +220,12 @@ class Worker:
         except LaneLost:
             self.lost += 1
 
-    async def _renew(self) -> None:
-        while True:
-            await anyio.sleep(LEASE_SECONDS / BEATS_PER_LEASE)
-            held = dict(self._held)
-            if not held:
-                continue
-            try:
-                alive = await self.queue.renew([one.order for one in held.values()])
-            except StoreError as error:
-                logger.warning("the leases of turns could not be renewed: %s", error.message)
-                continue
-            for id, one in held.items():
-                self._judge(one, alive.get(id))
+    def _orders(self) -> list[QueuedOrder]:
+        return [held.order for held in list(self._held.values())]
 
-    def _judge(self, held: RunningOrder, stop: bool | None) -> None:
-        if self._held.get(held.order.id) is not held or held.ending:
+    def _renewed(self, order: QueuedOrder, stop: bool | None) -> None:
+        held = self._held.get(order.id)
+        if held is None or held.order is not order or held.ending:
             return  # it ended meanwhile
         if stop is None:
             self.lost += 1

@@ -350,7 +350,8 @@ class LaneManager(ABC):
             line.wake()
 
     def tickets(self) -> list[Any]:
-        places = (place for line in self._lines.values() for place in line.places)
+        """Those to renew. May be called on another thread, hence the copies."""
+        places = (place for line in list(self._lines.values()) for place in list(line.places))
         return [place.ticket for place in places if place.ticket is not None]
 
     def renewed(self, asked: Iterable[Any], alive: set[Any]) -> None:

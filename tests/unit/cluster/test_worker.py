@@ -38,11 +38,15 @@ class _Queue:
         taken, self.waiting = self.waiting[:most], self.waiting[most:]
         return taken
 
-    async def renew(self, orders: list[QueuedOrder]) -> dict[int, bool]:
-        if self.failures:
-            self.failures -= 1
-            raise StoreError("gone")
-        return self.alive
+    async def keep_renewing(
+        self,
+        held: Callable[[], list[QueuedOrder]],
+        renewed: Callable[[QueuedOrder, bool | None], None],
+    ) -> None:
+        while True:
+            await anyio.sleep(0.01)
+            for order in held():
+                renewed(order, self.alive.get(order.id))
 
     async def release(self, order: QueuedOrder, *, blameless: bool) -> bool:
         self.returned.append(blameless)
@@ -83,7 +87,6 @@ class _Trial:
 
 @pytest.fixture
 async def queue(monkeypatch: pytest.MonkeyPatch) -> _Queue:
-    monkeypatch.setattr(module, "LEASE_SECONDS", 0.03)
     monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(module, "_PAUSE_SECONDS", 0.01)
     return _Queue()

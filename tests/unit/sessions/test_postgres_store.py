@@ -291,7 +291,7 @@ async def test_a_live_process_keeps_its_session_if_the_databases_clock_is_set(
 async def test_a_frozen_process_loses_its_session_even_if_its_lease_ends_tomorrow(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def frozen(self: PostgresLanes, connection: Any) -> None:
+    async def frozen(self: PostgresLanes, loop: Any, connection: Any) -> None:
         """It holds its advisory lock and renews nothing."""
 
     async with open_postgres_store(parsed(postgres_url), lease=0.5) as other:

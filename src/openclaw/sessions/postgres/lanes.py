@@ -6,6 +6,7 @@ of those waiting, and takes the session from another entitled holder that the qu
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -20,6 +21,7 @@ from openclaw.sessions.lanes import (
     LaneRequest,
     Write,
 )
+from openclaw.sessions.postgres.lease_thread import OwnLoop, run_on_thread
 from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Database
 from openclaw.sessions.queries import Statements, bare
 from openclaw.sessions.records import Encoded, StoreError
@@ -185,7 +187,8 @@ async def _are_dead(db: "Connection", ahead: Sequence[Any]) -> bool:
 class PostgresLanes(LaneManager):
     """Has its own connection, opened when the first lane is requested and again if it breaks.
 
-    It uses it to hold an advisory lock, renew leases, and hear which sessions were left elsewhere.
+    It uses it to hold an advisory lock, renew leases, and hear which sessions were left elsewhere,
+    on a thread of its own: what blocks the event loop does not keep it from that.
     """
 
     look_seconds = (0.005, 0.25)  # in case a process dies or its notice is lost
@@ -197,7 +200,6 @@ class PostgresLanes(LaneManager):
         super().__init__(database, lease)
         self._wanted = anyio.Event()
         self._known = anyio.Event()
-        self._broken = anyio.Event()
         self._owner = 0
 
     async def _add(self, db: Statements, write: Write, values: Sequence[Any]) -> bool:
@@ -280,33 +282,35 @@ class PostgresLanes(LaneManager):
     async def run(self) -> None:
         await self._wanted.wait()
         trouble = "cannot renew the leases of this process's sessions in PostgreSQL"
-        await self.database.stay_connected(self._be_present, trouble)
+        use = partial(self._be_present, OwnLoop())
+        await run_on_thread(partial(self.database.stay_connected, use, trouble))
 
-    async def _be_present(self, connection: "asyncpg.Connection[Any]") -> None:
-        self._broken = anyio.Event()
-        connection.add_termination_listener(lambda _: self._broken.set())
-        await self._announce(connection)
-        while not self._broken.is_set():
-            await self._beat(connection)
+    async def _be_present(self, loop: OwnLoop, connection: "asyncpg.Connection[Any]") -> None:
+        broken = anyio.Event()
+        connection.add_termination_listener(lambda _: broken.set())
+        await self._announce(loop, connection)
+        while not broken.is_set():
+            if not loop.is_stuck():
+                await self._beat(loop, connection)
             with anyio.move_on_after(self.lease / BEATS_PER_LEASE):
-                await self._broken.wait()
+                await broken.wait()
 
-    async def _announce(self, connection: "asyncpg.Connection[Any]") -> None:
+    async def _announce(self, loop: OwnLoop, connection: "asyncpg.Connection[Any]") -> None:
         """Take a number that nobody has: the previous one's lock may not be free yet."""
         lock, owner = "SELECT pg_try_advisory_lock($1, $2)", 0
         while not owner or not await connection.fetchval(lock, OWNER_LOCKS, owner):
             owner = await connection.fetchval("SELECT nextval('owners')::integer")
-        await connection.add_listener(CHANNEL, self._on_notice)
+        await connection.add_listener(CHANNEL, partial(loop.call, self._on_notice))
         self._owner = owner
-        self._known.set()
+        loop.call(self._known.set)
 
-    async def _beat(self, connection: "asyncpg.Connection[Any]") -> None:
+    async def _beat(self, loop: OwnLoop, connection: "asyncpg.Connection[Any]") -> None:
         tickets = self.tickets()
         if not tickets:
             return
         with anyio.fail_after(self.lease / BEATS_PER_LEASE):  # a connection may die silently
             alive = await connection.fetch(_RENEW, tickets, self._owner, self.lease)
-        self.renewed(tickets, {row["token"] for row in alive})
+        loop.call(self.renewed, tickets, {row["token"] for row in alive})
 
     def _on_notice(self, connection: Any, pid: int, channel: str, payload: object) -> None:
         line = self._lines.get(str(payload))

@@ -8,12 +8,15 @@ so that a worker that froze notices.
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import orjson
 
 from openclaw.core.errors import Busy, NotFound
+from openclaw.sessions.lanes import BEATS_PER_LEASE
+from openclaw.sessions.postgres.lease_thread import OwnLoop, run_on_thread
 from openclaw.sessions.postgres.pool import Database
 from openclaw.sessions.records import LaneLost, SessionRef
 
@@ -153,12 +156,38 @@ class OrderQueue:
         rows = await self._database.execute(query, *values)
         return [QueuedOrder(**{name: row[name] for name in _ORDER_FIELDS}) for row in rows]
 
-    async def renew(self, orders: Sequence[QueuedOrder]) -> dict[int, bool]:
+    async def keep_renewing(
+        self,
+        held: Callable[[], Sequence[QueuedOrder]],
+        renewed: Callable[[QueuedOrder, bool | None], None],
+    ) -> None:
+        """Renew the leases of what `held` returns, on a thread that calls it.
+
+        `renewed` is called on the event loop with whether each must stop, None if it is lost.
+        """
+        loop = OwnLoop()
+
+        async def use(connection: "asyncpg.Connection[Any]") -> None:
+            while not connection.is_closed():
+                stuck, orders = loop.is_stuck(), held()
+                if orders and not stuck:
+                    with anyio.fail_after(LEASE_SECONDS):  # a connection may die silently
+                        stops = await self.renew(connection, orders)
+                    for order in orders:
+                        loop.call(renewed, order, stops.get(order.id))
+                await anyio.sleep(LEASE_SECONDS / BEATS_PER_LEASE)
+
+        trouble = "the leases of turns could not be renewed"
+        await run_on_thread(partial(self._database.stay_connected, use, trouble))
+
+    async def renew(
+        self, connection: "Connection", orders: Sequence[QueuedOrder]
+    ) -> dict[int, bool]:
         """Renew leases; returns which orders are still held, and whether each must stop."""
         by_message = {order.msg_id: order.id for order in orders}
         held = [order.msg_id for order in orders], [order.read_ct for order in orders]
         query = "SELECT * FROM renew_orders($1, $2, $3)"
-        rows = await self._database.execute(query, *held, LEASE_SECONDS)
+        rows = await connection.fetch(query, *held, LEASE_SECONDS)
         return {by_message[row["msg_id"]]: row["cancelled"] for row in rows}
 
     def finishing(

@@ -1,14 +1,19 @@
 """Orders in a real PostgreSQL: given once, taken in order, fenced, stopped and forgotten."""
 
+import threading
+import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import anyio
 import asyncpg
 import pytest
+from tests.support.connection_bench import until
 
 from openclaw.core.errors import Busy, InvalidRequest, MissingExtra, NotFound, OperatorFacing
+from openclaw.sessions.postgres import lease_thread, order_queue
 from openclaw.sessions.postgres import store as postgres_store
+from openclaw.sessions.postgres.lease_thread import OwnLoop
 from openclaw.sessions.postgres.order_queue import (
     EnqueueResult,
     EventBatch,
@@ -70,6 +75,10 @@ async def _expire(store: PostgresStore) -> None:
     """Let every lease run out, as if its holder had frozen for long enough."""
     sql = "UPDATE pgmq.q_openclaw_turns SET vt = clock_timestamp() - interval '1 hour'"
     await store.database.write(lambda db: db.execute(sql))
+
+
+async def _renew(store: PostgresStore, queue: OrderQueue, order: QueuedOrder) -> dict[int, bool]:
+    return await store.database.read(lambda db: queue.renew(db, [order]))
 
 
 async def test_an_order_is_given_once_under_its_key_and_taken_once(
@@ -136,12 +145,12 @@ async def test_a_lease_that_ran_out_lets_another_take_the_order_and_fences_the_f
 ) -> None:
     await _give(queue, session, "k")
     stale = await _take(queue)
-    assert await queue.renew([stale]) == {stale.id: False}
+    assert await _renew(store, queue, stale) == {stale.id: False}
     await _expire(store)
     fresh = await _take(other)
     assert (fresh.id, fresh.attempts) == (stale.id, 2)
     assert fresh.read_ct > stale.read_ct
-    assert await queue.renew([stale]) == {}
+    assert await _renew(store, queue, stale) == {}
     assert not await queue.release(stale, blameless=True)
     with pytest.raises(LaneLost):
         await queue.finish(stale, "ok", b"")
@@ -149,6 +158,91 @@ async def test_a_lease_that_ran_out_lets_another_take_the_order_and_fences_the_f
     assert await queue.answer(fresh.id) == b"answer"
     row = await _row(store, fresh.id)
     assert (row["state"], row["outcome"]) == ("done", "ok")
+
+
+async def test_leases_are_renewed_while_the_event_loop_is_blocked(
+    queue: OrderQueue,
+    store: PostgresStore,
+    session: SessionRef,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(order_queue, "LEASE_SECONDS", 3.0)
+    await _give(queue, session, "k")
+    order = await _take(queue)
+    asked: list[QueuedOrder] = []
+    stops: list[bool | None] = []
+
+    def held() -> list[QueuedOrder]:
+        asked.append(order)
+        return [order]
+
+    def renewed(order: QueuedOrder, stop: bool | None) -> None:
+        stops.append(stop)
+
+    async def lease_ends() -> Any:
+        connection = await store.database.connect()
+        try:
+            query = "SELECT vt FROM pgmq.q_openclaw_turns WHERE msg_id = $1"
+            return await connection.fetchval(query, order.msg_id)
+        finally:
+            await connection.close()
+
+    async def until_renewed() -> None:
+        for _ in range(2):
+            with anyio.fail_after(60):
+                before = await lease_ends()
+                while await lease_ends() == before:  # noqa: ASYNC110 - it is in the database
+                    await anyio.sleep(0.05)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(queue.keep_renewing, held, renewed)
+        await until(lambda: len(asked) > 0)
+        stops.clear()
+        thread = threading.Thread(target=anyio.run, args=(until_renewed,))
+        thread.start()
+        thread.join()  # on the event loop, which runs nothing meanwhile
+        assert stops == []
+        await until(lambda: len(stops) > 0)
+        assert set(stops) == {False}
+        group.cancel_scope.cancel()
+
+
+async def test_a_process_whose_event_loop_is_stuck_renews_nothing(
+    queue: OrderQueue,
+    store: PostgresStore,
+    session: SessionRef,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(order_queue, "LEASE_SECONDS", 0.03)
+    monkeypatch.setattr(lease_thread, "STUCK_SECONDS", -1.0)
+    await _give(queue, session, "k")
+    order = await _take(queue)
+    asked: list[QueuedOrder] = []
+    stops: list[bool | None] = []
+
+    def held() -> list[QueuedOrder]:
+        asked.append(order)
+        return [order]
+
+    def renewed(order: QueuedOrder, stop: bool | None) -> None:
+        stops.append(stop)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(queue.keep_renewing, held, renewed)
+        await until(lambda: len(asked) > 2)
+        group.cancel_scope.cancel()
+    assert stops == []
+
+
+async def test_an_event_loop_that_has_not_run_for_long_is_stuck(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = OwnLoop()
+    monkeypatch.setattr(lease_thread, "STUCK_SECONDS", 0.01)
+    time.sleep(0.05)  # on the event loop
+    assert loop.is_stuck()
+    monkeypatch.setattr(lease_thread, "STUCK_SECONDS", 3600.0)
+    assert not loop.is_stuck()
 
 
 async def test_an_order_that_was_given_back_can_be_taken_at_once(
@@ -207,7 +301,7 @@ async def test_an_order_that_waits_ends_when_it_is_cancelled_and_one_that_runs_i
     assert running.turn == "3"
     told = await other.cancel(ids[2], b"no")
     assert (told.known, told.runner) == (True, "a")
-    assert await queue.renew([running]) == {running.id: True}
+    assert await _renew(store, queue, running) == {running.id: True}
     await queue.finish(running, "cancelled", b"no")
     assert not (await other.cancel(ids[2], b"no")).known
 
