@@ -35,7 +35,7 @@ async def test_commands_say_which_process_does_not_respond_and_a_turn_runs_witho
     installation = Installation(tmp_path)
     async with scripted_model(default=Step(text="Hello.")) as model:
         installation.configure(model.url)
-        async with installation.process():
+        async with installation.process() as gateway:
             pid = (await installation.running()).pid
             reason = f"the gateway (pid {pid}) does not respond"
 
@@ -57,6 +57,17 @@ async def test_commands_say_which_process_does_not_respond_and_a_turn_runs_witho
                 assert code == 1
                 assert reason in doctor
 
+                code, said, _ = await run("gateway", "status")
+                assert code == 1
+                assert reason in said.lower()
+
+                code, _, stderr = await run("gateway", "start")
+                assert code == 1
+                assert reason in stderr.lower()
+
+                code, _, _ = await run("config", "set", "agents.defaults.timeoutSeconds", "60")
+                assert code == 0
+
                 code, answer, stderr = await run("agent", "Hi")
                 assert (code, answer) == (0, "Hello.\n")
                 assert stderr.lower().count(reason) == 1
@@ -64,3 +75,9 @@ async def test_commands_say_which_process_does_not_respond_and_a_turn_runs_witho
             code, answer, stderr = await run("agent", "Hi")
             assert (code, answer) == (0, "Hello.\n")
             assert reason not in stderr.lower()
+
+            with frozen(pid):
+                code, _, stderr = await run("gateway", "stop")
+                assert code == 1
+                assert f"kill -9 {pid}" in stderr
+            assert await gateway.wait() == 0  # it stops once it runs again

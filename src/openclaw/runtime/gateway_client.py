@@ -224,6 +224,18 @@ def require_gateway(paths: StatePaths) -> GatewayInfo:
     return info
 
 
+def frozen_gateway(info: GatewayInfo, paths: StatePaths) -> GatewayFrozen | None:
+    """Why the gateway counts as frozen; None if it answers, is starting, or has just ended."""
+    try:
+        if info.url:
+            anyio.run(GatewayClient(info.url, paths.root).ping)
+    except GatewayFrozen as error:
+        return error
+    except GatewayGone:
+        pass
+    return None
+
+
 def ask_gateway(paths: StatePaths, method: str, path: str, body: Json | None = None) -> Json:
     """Send one request to the running gateway; raises `NotFound` if there is none."""
     client = GatewayClient(require_gateway(paths).url, paths.root)

@@ -27,12 +27,20 @@ from openclaw.config.load import load_config
 from openclaw.config.paths import expand
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
-from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, NotFound, OperatorFacing
+from openclaw.core.errors import (
+    EXIT_FAILED,
+    EXIT_OK,
+    InvalidConfig,
+    NotFound,
+    OperatorFacing,
+    describe,
+    sentence,
+)
 from openclaw.gateway import lock as locks
 from openclaw.gateway.service_files import Notifier, unit_for
 from openclaw.gateway.tokens import TokenFile, owner_token
 from openclaw.mcp_client.transport.child_process import child_environment
-from openclaw.runtime.gateway_client import ask_gateway, require_gateway
+from openclaw.runtime.gateway_client import ask_gateway, frozen_gateway, require_gateway
 from openclaw.sessions.liveness import is_gone, mark_of
 
 if TYPE_CHECKING:
@@ -182,8 +190,13 @@ def _status(args: argparse.Namespace, env: Environment) -> int:
         return EXIT_FAILED
     facts = {"running": True, "pid": info.pid, "url": info.url, "startedAt": info.started}
     facts |= {"version": info.version, "config": info.config}
-    env.report(args, facts, f"A gateway is running: pid {info.pid}, {info.url or 'starting'}")
-    return EXIT_OK
+    lines = [f"A gateway is running: pid {info.pid}, {info.url or 'starting'}"]
+    frozen = frozen_gateway(info, env.paths)
+    if frozen is not None:
+        facts["error"] = describe(frozen)
+        lines.append(sentence(facts["error"]))
+    env.report(args, facts, *lines)
+    return EXIT_OK if frozen is None else EXIT_FAILED
 
 
 def _stop(args: argparse.Namespace, env: Environment) -> None:
@@ -201,8 +214,11 @@ def _stopped(env: Environment) -> dict[str, Any]:
     if info.pid <= 0:
         raise OperatorFacing("the gateway is still starting; try again in a moment")
     process, began = mark_of(info.pid), time.monotonic()
+    frozen = frozen_gateway(info, env.paths)
     os.kill(info.pid, signal.SIGTERM)
     if not locks.wait_until_gone(env.paths.gateway_lock, info.pid, _SILENT_SECONDS):
+        if frozen is not None:
+            raise frozen
         env.warn(f"Waiting up to {grace:.0f} s for running turns to finish.")
     if not locks.wait_until_gone(env.paths.gateway_lock, info.pid, grace + _STOP_MARGIN):
         raise OperatorFacing(f"the gateway (pid {info.pid}) did not stop")
@@ -225,6 +241,8 @@ def _reload(args: argparse.Namespace, env: Environment) -> None:
 
 def _start(args: argparse.Namespace, env: Environment) -> None:
     info = locks.running_gateway(env.paths.gateway_lock)
+    if info is not None and (frozen := frozen_gateway(info, env.paths)):
+        raise frozen
     if info is None:
         env.load_config()  # report its problems here, not in a log
         unit = unit_for(None, env.environ, env.config_option)
