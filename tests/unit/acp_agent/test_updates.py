@@ -1,10 +1,13 @@
 """Events as session updates."""
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from acp import schema
+from acp.interfaces import Client
 
-from openclaw.acp_agent.updates import Translator, Update, kind_of
+from openclaw.acp_agent.updates import Translator, Update, kind_of, put_form
 from openclaw.agent.port import Reply
 from openclaw.core.content import Media, ResourceLink, Text
 from openclaw.core.events import (
@@ -18,7 +21,7 @@ from openclaw.core.events import (
     ToolStarted,
     TurnStarted,
 )
-from openclaw.core.questions import AskedCall, Question
+from openclaw.core.questions import ACCEPT, DECLINED, AskedCall, Form, Question
 from openclaw.core.tools import ToolResult, failed
 from openclaw.secrets.redactor import Redactor
 
@@ -217,3 +220,34 @@ def test_a_link_of_a_tool_stays_a_link() -> None:
 
 def test_tools_of_others_are_of_no_known_kind() -> None:
     assert (kind_of("exec"), kind_of("mcp_x_exec")) == ("execute", "other")
+
+
+class _Editor:
+    """A client that accepts every question."""
+
+    def __init__(self) -> None:
+        self.modes: list[Any] = []
+
+    async def create_elicitation(self, message: str, mode: Any) -> Any:
+        self.modes.append(mode)
+        return schema.AcceptElicitationResponse.model_validate({"action": "accept"})
+
+
+async def test_a_servers_question_is_put_as_a_form_or_as_a_page_to_visit() -> None:
+    client = _Editor()
+    both = schema.ElicitationCapabilities.model_validate({"form": {}, "url": {}})
+    wanted = {"type": "object", "properties": {"city": {"type": "string"}}}
+    questions = (Form("maps", "Where?", wanted), Form("maps", "Log in", url="https://x.example/"))
+    for form in questions:
+        assert (await put_form(cast("Client", client), both, "s", form)).choice == ACCEPT
+    first, second = client.modes
+    assert first.requested_schema.properties.keys() == {"city"}
+    assert str(second.url) == "https://x.example/"
+
+
+async def test_a_question_that_the_client_cannot_show_is_declined() -> None:
+    client = _Editor()
+    forms_only = schema.ElicitationCapabilities.model_validate({"form": {}})
+    form = Form("maps", "Log in", url="https://x.example/")
+    assert await put_form(cast("Client", client), forms_only, "s", form) == DECLINED
+    assert client.modes == []

@@ -139,6 +139,15 @@ def test_trimming_cuts_the_longest_result_first() -> None:
     assert "characters left out" in out[1].text
 
 
+def test_old_results_are_cut_until_what_is_left_fits() -> None:
+    items: list[Item] = [ResultItem(str(n), "t", "x" * 40_000) for n in range(3)]
+    items += [UserItem("go on"), AssistantItem("last step")]
+    out = compaction.trimmed_old(items, 12_000)
+    assert compaction.total_tokens(out) <= 12_000
+    assert all("characters left out" in result.text for result in out[:2])
+    assert out[3:] == items[3:]
+
+
 def test_trimming_cuts_attached_texts_and_not_the_message() -> None:
     media = Media("text/plain", data=b"x", name="a.txt")
     item = UserItem("read this", (Attachment(media, "a.txt", "y" * 40_000), Attachment(media, "b")))

@@ -7,6 +7,7 @@ import pytest
 
 from openclaw.agent.transcript import (
     CANCELLED_CALL,
+    INTENT,
     NOT_MADE,
     UNKNOWN_OUTCOME,
     AssistantItem,
@@ -18,6 +19,7 @@ from openclaw.agent.transcript import (
     UserItem,
     assistant_entry,
     call_entry,
+    intent_entry,
     items_from,
     media_label,
     refused_entry,
@@ -28,6 +30,7 @@ from openclaw.agent.transcript import (
 )
 from openclaw.core.content import Media, ResourceLink, Text
 from openclaw.core.tools import ToolResult
+from openclaw.policy.dataflow.intent import Intent
 from openclaw.sessions.records import Entry, EntryKind, NewEntry
 
 CALL = CallItem("c1", "pay", '{"amount": 1}')
@@ -166,3 +169,10 @@ def test_details_never_enter_the_conversation() -> None:
     item = ResultItem("c1", "pay", "paid")
     items: list[Item] = items_from(entries(called(CALL), result_entry(item, {"x": secret})))
     assert secret not in repr(items)
+
+
+def test_what_the_user_was_understood_to_want_is_kept_and_said() -> None:
+    entry = intent_entry(Intent({"send_mail": ("ann@x.example",)}))
+    assert entry.data[INTENT] == [{"tool": "send_mail", "values": ["ann@x.example"]}]
+    assert entry.text == "What I understood you want: send_mail (ann@x.example)."
+    assert intent_entry(None).data[INTENT] == []

@@ -16,6 +16,7 @@ from openclaw.config.paths import (
     private_directory,
     private_file,
     state_dir,
+    target_of,
 )
 from openclaw.core.errors import OperatorFacing
 
@@ -102,6 +103,16 @@ def test_a_link_to_nothing_is_named_and_nothing_is_made_there(tmp_path: Path, at
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     with pytest.raises(OperatorFacing, match=r"link is a link to .*/gone, which does not exist"):
         private_directory(tmp_path / at)
+    assert not (tmp_path / "gone").exists()
+
+
+def test_a_file_is_written_where_its_link_leads(tmp_path: Path) -> None:
+    assert target_of(tmp_path / "file") == tmp_path / "file"
+    (tmp_path / "link").symlink_to(tmp_path / "new")  # made by the first write
+    assert target_of(tmp_path / "link") == tmp_path / "new"
+    (tmp_path / "far").symlink_to(tmp_path / "gone" / "file")
+    with pytest.raises(OperatorFacing, match=r"far is a link to .*/gone/file, which does not"):
+        target_of(tmp_path / "far")
     assert not (tmp_path / "gone").exists()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.content.frame import Mode, choose_mark, frame, pieces_of, unframed
+from openclaw.content.frame import Mode, choose_mark, frame, pieces_of, unframed, without_frames
 from openclaw.content.labels import UnsafeSchema, sanitise_label, sanitise_schema
 
 
@@ -282,3 +282,9 @@ def test_words_around_frames_are_kept() -> None:
     page = frame("c", source="Web Fetch", sender="https://x.example")
     assert pieces_of(page) == [("c", "Web Fetch https://x.example")]
     assert pieces_of("plain\n") == [("plain\n", "")]
+
+
+def test_words_outside_of_frames_are_told_from_those_inside() -> None:
+    text = f"before {frame('inside', sender='one', notice=False)} after"
+    assert without_frames(text).split() == ["before", "after"]
+    assert without_frames("plain") == "plain"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.mcp_server.message_writer import encode
+from openclaw.mcp_server.message_writer import encode, log_traffic
 
 BLOB = "QUJD" * 30_000
 
@@ -40,3 +40,23 @@ def test_a_line_says_what_the_message_says_however_it_is_cut(result: dict[str, A
 def test_long_base64_is_a_piece_of_its_own_and_not_copied() -> None:
     pieces = encode(response({"content": [{"type": "image", "data": BLOB}]}))
     assert any(piece is BLOB for piece in pieces)
+
+
+def test_the_log_shows_short_texts_whole_and_says_how_much_of_others_is_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    params = {"text": "short", "long": "y" * 10_000, "data": BLOB}
+    with caplog.at_level("DEBUG"):
+        log_traffic("->", {"method": "m", "params": params})
+    (line,) = caplog.messages
+    assert line.startswith("-> ")
+    assert '"text": "short"' in line
+    assert "y… <10000 characters>" in line
+    assert "<90000 bytes as base64>" in line
+    assert len(line) < 5_000
+
+
+def test_messages_are_logged_only_in_detail(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        log_traffic("->", {"method": "m"})
+    assert caplog.messages == []

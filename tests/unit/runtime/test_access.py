@@ -111,8 +111,8 @@ class Answering:
         await self.may_answer.wait()
         return Reply(self.name, "id", "turn")
 
-    async def forward(self, agent_id: str | None, request: Any, notify: Any) -> None:
-        return None
+    async def forward(self, agent_id: str | None, request: Any, notify: Any) -> Any:
+        return {"agent": agent_id, "request": request, "notify": notify}
 
     async def add_servers(self, session: str, agent_id: str, servers: Mapping[str, Any]) -> None:
         if self.failure is not None:
@@ -173,6 +173,17 @@ async def test_what_a_gateway_did_not_take_is_answered_here_and_what_it_may_have
         gone.pop(0)
         with pytest.raises(GatewayGone):
             await agent.reply(GO)
+
+
+async def test_a_gateway_answers_requests_of_its_mcp_server_and_nobody_else_does() -> None:
+    running: list[Answering | None] = [Answering("gateway"), None]
+    request = {"method": "tasks/get"}
+    async with either(Answering("here"), lambda: running[0]) as agent:
+        notify = cast("Any", object())
+        answer = await agent.forward("main", request, notify)
+        assert answer == {"agent": "main", "request": request, "notify": notify}
+        running.pop(0)
+        assert await agent.forward("main", request, notify) is None
 
 
 async def test_a_turn_that_runs_here_keeps_its_servers_when_a_gateway_starts() -> None:

@@ -9,7 +9,14 @@ import pytest
 
 from openclaw.stdio.descriptors import ThreadedReader
 from openclaw.stdio.lines import LineSplitter, TooLong
-from openclaw.stdio.pipes import LineReader, ThreadedWriter, WatchedReader, open_reader, open_writer
+from openclaw.stdio.pipes import (
+    LineReader,
+    ThreadedWriter,
+    WatchedReader,
+    WatchedWriter,
+    open_reader,
+    open_writer,
+)
 
 
 async def all_lines(reader: LineReader) -> list[bytes | TooLong]:
@@ -74,3 +81,18 @@ async def test_a_chunk_that_nobody_took_before_the_loop_is_the_loops() -> None:
     os.close(write_end)
     assert await all_lines(lines) == [b"second", b"third"]
     os.close(read_end)
+
+
+async def test_a_writer_whose_reader_is_gone_says_so_once_and_takes_nothing_more() -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    writer = WatchedWriter(write_end)
+    told: list[str] = []
+    writer.on_broken = lambda: told.append("broken")
+    assert not writer.write(b"x" * 100)
+    assert isinstance(writer.failure, BrokenPipeError)
+    assert not writer.write(b"more")
+    with anyio.fail_after(60):
+        await writer.drained(0)
+    assert told == ["broken"]
+    os.close(write_end)
