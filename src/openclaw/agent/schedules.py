@@ -253,11 +253,14 @@ class Scheduler:
         settings = self.settings()
         found: list[tuple[Job, int]] = []
         for job in self._jobs() if settings.enabled else ():
-            due = job.due(self.clock.now_ms())
+            now = self.clock.now_ms()
+            due = job.due(now)
             if due is None or self._begun.get(job.id) == due:
                 continue
             self._begun[job.id] = due
-            if due >= started_ms or settings.missed == "run":
+            # If it was created in the future, the clock was set back: earlier runs weren't missed.
+            made_up_for = settings.missed == "run" and job.created_ms <= now
+            if due >= started_ms or made_up_for:
                 found.append((job, due))
         return found
 

@@ -196,6 +196,18 @@ async def test_a_clock_that_is_set_back_by_a_day_or_forward_holds_no_schedule_up
     assert begun == [15, 15 - day, 30 - day, 30, 45]
 
 
+def test_a_clock_that_is_set_back_makes_up_for_no_run_before_the_schedule_existed(
+    tmp_path: Path,
+) -> None:
+    clock = SetClock()
+    one = scheduler(tmp_path, clock, [new_job("every day at 8am", "m", "UTC", NOON, id="j")])
+    assert one.due(NOON) == []
+    clock.wall = NOON - DAY_MS  # four hours after the day before's run would have been due
+    assert one.due(NOON - DAY_MS) == []
+    clock.wall = NOON - DAY_MS + 20 * 3_600_000
+    assert [due for _, due in one.due(NOON - DAY_MS)] == [clock.wall]
+
+
 class SetClock(Held):
     """A clock of which a test sets the wall time, while the other goes on."""
 
