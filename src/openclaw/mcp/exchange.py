@@ -15,7 +15,7 @@ other          -                   refused
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from openclaw.mcp import http, jsonrpc
@@ -116,9 +116,9 @@ def as_answer(incoming: Incoming, id: Id, *, whole: bool) -> Incoming:
 
 def _as_answer(item: Message | Malformed, id: Id, *, whole: bool) -> Message | Malformed:
     if isinstance(item, ErrorResponse) and item.id is None:
-        return replace(item, id=id)
+        return item._replace(id=id)
     if isinstance(item, Malformed) and item.id is None and (whole or item.is_response):
-        return replace(item, id=id, is_response=True)
+        return item._replace(id=id, is_response=True)
     return item
 
 

@@ -6,8 +6,7 @@ an answer gets one.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from openclaw.mcp import json_text
 
@@ -23,8 +22,7 @@ URL_ELICITATION_REQUIRED = -32042
 CONNECTION_CLOSED, REQUEST_TIMEOUT = -32000, -32001  # by common usage; not in the specification
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorData:
+class ErrorData(NamedTuple):
     code: int
     message: str
     data: Any = None
@@ -42,27 +40,23 @@ class RpcError(Exception):
         return ErrorData(self.code, self.message, self.data)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     id: Id
     method: str
     params: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(NamedTuple):
     method: str
     params: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     id: Id
     result: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorResponse:
+class ErrorResponse(NamedTuple):
     """`id` is None if the other side could not read the request's."""
 
     id: Id | None
@@ -72,8 +66,7 @@ class ErrorResponse:
 Message = Request | Notification | Response | ErrorResponse
 
 
-@dataclass(frozen=True, slots=True)
-class Malformed:
+class Malformed(NamedTuple):
     """Something that is not a message.
 
     If it is a response, the request of ours with this `id` gets no better answer. Otherwise `error`
@@ -91,8 +84,7 @@ class Malformed:
         return ErrorResponse(self.id, self.error)
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """Several messages in one, as 2025-03-26 has them."""
 
     items: tuple[Message | Malformed, ...]

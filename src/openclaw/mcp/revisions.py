@@ -1,7 +1,7 @@
 """The five revisions of MCP, as a table of what each has. Nothing else compares their dates."""
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class TaskSupport(StrEnum):
@@ -10,8 +10,7 @@ class TaskSupport(StrEnum):
     EXTENSION = "extension"  # at the server's discretion, for clients that declare it
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+class Revision(NamedTuple):
     name: str
     stateless: bool = False
     """No handshake and no session: each request says in `_meta` who asks, and how."""
@@ -60,8 +59,7 @@ V2024_11_05 = Revision(
     completions_capability=False,
 )
 V2025_03_26 = Revision("2025-03-26", batches=True)
-V2025_06_18 = replace(
-    V2025_03_26,
+V2025_06_18 = V2025_03_26._replace(
     name="2025-06-18",
     batches=False,
     version_header=True,
@@ -70,8 +68,7 @@ V2025_06_18 = replace(
     structured_output=True,
     titles=True,
 )
-V2025_11_25 = replace(
-    V2025_06_18,
+V2025_11_25 = V2025_06_18._replace(
     name="2025-11-25",
     priming_events=True,
     url_elicitation=True,
@@ -79,8 +76,7 @@ V2025_11_25 = replace(
     icons=True,
     tasks=TaskSupport.CORE,
 )
-V2026_07_28 = replace(
-    V2025_11_25,
+V2026_07_28 = V2025_11_25._replace(
     name="2026-07-28",
     stateless=True,
     routing_headers=True,

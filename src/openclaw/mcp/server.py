@@ -18,7 +18,7 @@ cancels it.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from openclaw.mcp import jsonrpc, names, params
 from openclaw.mcp.jsonrpc import (
@@ -101,8 +101,7 @@ def _with_set_level(revision: Revision) -> bool:
     return not revision.log_level_per_request
 
 
-@dataclass(frozen=True, slots=True)
-class _Method:
+class _Method(NamedTuple):
     """The capability that offers a method, a part of it that must be declared too, and where it is."""
 
     capability: str
@@ -110,8 +109,7 @@ class _Method:
     is_in: Callable[[Revision], bool] = _always
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(NamedTuple):
     notification: str
     filter: str
     """What a client of `subscriptions/listen` asks for it by."""

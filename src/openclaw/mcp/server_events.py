@@ -1,8 +1,11 @@
-"""What a server's connection is given, and what it returns: offers, events and commands."""
+"""What a server's connection is given, and what it returns: offers, events and commands.
+
+Most are named tuples: as fixed as frozen dataclasses, but a client that waits for the handshake waits
+much less for them to be defined.
+"""
 
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from openclaw.mcp import jsonrpc
 from openclaw.mcp.jsonrpc import ErrorData, Id, JsonObject, Message
@@ -66,8 +69,7 @@ class Client:
 # ---- events: what comes out of `receive`
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """To be written: one message, or several as a batch.
 
     Over HTTP it belongs to the stream of the request `call`; if that is None, to the client's own
@@ -85,8 +87,7 @@ class Outgoing:
         return jsonrpc.encode(self.messages[0])
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """A request to be carried out."""
 
     id: Id
@@ -95,7 +96,7 @@ class Call:
     revision: Revision
     client: Client
 
-    @cached_property
+    @property
     def meta(self) -> JsonObject:
         return self.params.get("_meta") or {}
 
@@ -117,15 +118,13 @@ class Call:
         return self.params.get("task") if self.revision.tasks is TaskSupport.CORE else None
 
 
-@dataclass(frozen=True, slots=True)
-class Cancelled:
+class Cancelled(NamedTuple):
     """The client does not want this call's answer any more."""
 
     id: Id
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """The client's answer to a request of ours."""
 
     id: Id
@@ -138,8 +137,7 @@ class Ready:
     """The client has ended the handshake."""
 
 
-@dataclass(frozen=True, slots=True)
-class Notified:
+class Notified(NamedTuple):
     """A notification that does not concern the connection."""
 
     method: str
@@ -152,20 +150,17 @@ Event = Outgoing | Call | Cancelled | Answered | Ready | Notified
 # ---- commands: what goes into `send`
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     id: Id
     result: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(NamedTuple):
     id: Id
     error: ErrorData
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """Progress, which is sent if the client asked for it and if it grows."""
 
     id: Id
@@ -174,8 +169,7 @@ class Report:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(NamedTuple):
     """A log message, which is sent if the client wants its level."""
 
     level: str
@@ -184,8 +178,7 @@ class Log:
     call: Id | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """A request to the client; the answer is an event. `deadline` is on the caller's clock."""
 
     method: str
@@ -194,41 +187,35 @@ class Ask:
     deadline: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Withdraw:
+class Withdraw(NamedTuple):
     """Nobody waits for the answer to this request of ours any more."""
 
     id: Id
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledge:
+class Acknowledge(NamedTuple):
     """Begin a subscription, for the notifications that are granted."""
 
     id: Id
     granted: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class ListChanged:
+class ListChanged(NamedTuple):
     """The list of `tools`, `prompts` or `resources` is another one."""
 
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceUpdated:
+class ResourceUpdated(NamedTuple):
     uri: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskChanged:
+class TaskChanged(NamedTuple):
     task: Task
 
 
-@dataclass(frozen=True, slots=True)
-class Notify:
+class Notify(NamedTuple):
     """Any other notification."""
 
     method: str

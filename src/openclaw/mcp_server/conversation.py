@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
@@ -164,8 +164,7 @@ class Conversation:
         return waiter.result()
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(NamedTuple):
     """The client, as one call sees it."""
 
     conversation: Conversation

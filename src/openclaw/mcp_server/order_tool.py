@@ -1,8 +1,7 @@
 """The one tool, what the server offers with it, and who its client is. Imported before the handshake."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from openclaw.mcp.names import TASKS_EXTENSION, TOOLS_LIST
 from openclaw.mcp.server_events import Offer
@@ -63,8 +62,7 @@ def known_answers(program: str) -> dict[str, dict[str, Any]]:
     return {TOOLS_LIST: {"tools": [TOOLS[program]]}}
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(NamedTuple):
     name: str
     may_be_asked: bool = True  # whether they may be shown questions
     session: Callable[[str], str] = str  # which of their sessions a key means
@@ -73,8 +71,7 @@ class Principal:
 OWNER = Principal("owner")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """Where a request comes from: who sent it, and for which agent.
 
     `client` is the program that a program of ours passes requests on for.

@@ -100,7 +100,7 @@ class ClientHub:
         return OFFER
 
     async def carry_out(self, call: Call, peer: Peer) -> dict[str, Any]:
-        source = replace(peer.source, agent_id=self.agent_id)
+        source = peer.source._replace(agent_id=self.agent_id)
         if self.relays is not None and self.here.opened is None:
             relay = await self.relays.relay(call)
             if relay is not None:
@@ -110,7 +110,7 @@ class ClientHub:
                     logger.info(
                         "the gateway went away (%s); starting the servers here", gone.reason
                     )
-        return await (await self.here.get()).carry_out(call, replace(peer, source=source))
+        return await (await self.here.get()).carry_out(call, peer._replace(source=source))
 
 
 class _Relays:
