@@ -55,6 +55,9 @@ class Endpoint:
 def endpoints_of_gateway() -> tuple[Endpoint, ...]:
     chat, responses = endpoints.chat_completions, endpoints.responses
     return (
+        # first, because clients poll their tasks there
+        Endpoint(auth.MCP_PATH, mcp, _ANY, "orders", OWN),
+        Endpoint(auth.HUB_PATH, hub, _ANY, "tools", OWN),
         Endpoint("/health", health, "GET", None, NOTHING),
         Endpoint("/ready", ready, "GET", None, NOTHING),
         Endpoint("/metrics", metrics, "GET", "read", ALL),
@@ -68,8 +71,6 @@ def endpoints_of_gateway() -> tuple[Endpoint, ...]:
             Endpoint(one.path, one.answered, one.method, one.needs, one.reach)
             for one in sorted(OPERATIONS, key=lambda one: one.path, reverse=True)
         ),
-        Endpoint(auth.MCP_PATH, mcp, _ANY, "orders", OWN),
-        Endpoint(auth.HUB_PATH, hub, _ANY, "tools", OWN),
         Endpoint(auth.RESOURCE_PATH, protected_resource, "GET", None, NOTHING),
         Endpoint(f"{auth.RESOURCE_PATH}{auth.MCP_PATH}", protected_resource, "GET", None, NOTHING),
         Endpoint(f"{auth.RESOURCE_PATH}{auth.HUB_PATH}", protected_hub, "GET", None, NOTHING),

@@ -43,9 +43,10 @@ class Pipe:
         self._put, self._take = anyio.create_memory_object_stream[Piece](_QUEUED)
 
     async def put(self, piece: Piece) -> None:
-        """Waits if the client is far behind."""
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await self._put.send(piece)
+        """Waits if the client is far behind, and only then: an answer that is ready is there at once."""
+        if not self.put_nowait(piece):
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await self._put.send(piece)
 
     def put_nowait(self, piece: Piece) -> bool:
         try:
