@@ -13,11 +13,22 @@ from typing import Any
 from openclaw.mcp.revisions import REVISIONS, Revision, TaskSupport
 
 CONTRACT = "tests/interaction/mcp/test_server_contract.py"
+CLIENT = "tests/interaction/mcp/test_client_contract.py"
 HTTP = "tests/interaction/mcp/test_streamable_http.py"
 UNIT = "tests/unit/mcp"
 SUITE = "tests/e2e/test_conformance.py"
 ORDERS_OVER_HTTP = "tests/interaction/gateway/test_mcp.py"
 MALFORMED = "tests/interaction/mcp_server/test_malformed.py"
+CALLS = "tests/process/mcp_client/test_calls.py"
+REMOTE = "tests/process/mcp_client/test_http.py"
+EDGES = "tests/process/mcp_client/test_http_edges.py"
+TRAFFIC = "tests/process/mcp_client/test_traffic.py"
+PEERS = "tests/process/mcp_client/test_sdk_peers.py"
+SESSION = "tests/unit/mcp_client/session/test_server_session.py"
+TASKS = "tests/interaction/mcp_client/test_tasks.py"
+LOGINS = "tests/interaction/mcp_client/test_oauth.py"
+SKILLS = "tests/interaction/gateway/test_served_skills.py"
+CLIENT_SUITE = "tests/e2e/test_conformance_client.py"
 
 ABSENT = "\N{EN DASH}"
 
@@ -32,15 +43,20 @@ def sessions(revision: Revision) -> bool:
     return revision.has_sessions
 
 
+def only(*names: str) -> At:
+    """For tests that aren't parametrised by `revision`, but run at these."""
+    return lambda revision: revision.name in names
+
+
 @dataclass(frozen=True)
 class Feature:
-    """`orders` says whether `order_openclaw` uses it: yes, or why not. `instead` is what a revision
-    without it has."""
+    """`use` says whether `order_openclaw`, or the agent, uses it: yes, or why not. `instead` is what a
+    revision without it has."""
 
     name: str
     path: str
     tests: Sequence[str]
-    orders: str = "yes"
+    use: str = "yes"
     at: At | None = None
     instead: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -224,7 +240,7 @@ SECTIONS: dict[str, tuple[Feature, ...]] = {
             "at the client's request",
             CONTRACT,
             ("test_the_client_asks_for_a_task_and_fetches_its_result",),
-            "orders are tasks only in the extension's form",
+            "no: that form was an experiment, and the extension replaced it",
             instead={"2026-07-28": "the extension"},
         ),
         Feature(
@@ -339,47 +355,411 @@ SECTIONS: dict[str, tuple[Feature, ...]] = {
         ),
     ),
 }
-NOT_SERVED = {
-    "HTTP+SSE, the transport of 2024-11-05": "clients of that revision use stdio, or Streamable HTTP",
+LEGACY, LATEST = "2025-11-25", "2026-07-28"
+BOTH_ERAS = only(LEGACY, LATEST)
+EARLIER = ("2024-11-05", "2025-03-26", "2025-06-18")
+AS_LEGACY = {name: "as 2025-11-25" for name in EARLIER}
+# Over HTTP: the oldest revision has another transport.
+HTTP_AS_LEGACY = {name: "as 2025-11-25" for name in EARLIER[1:]}
+CLIENT_SECTIONS: dict[str, tuple[Feature, ...]] = {
+    "Our client: messages": (
+        Feature(
+            "version negotiation, instructions",
+            CLIENT,
+            ("test_a_revision_is_agreed_on_and_the_server_introduces_itself",),
+        ),
+        Feature(
+            "requests that say who asks (`_meta`)", CLIENT, ("test_each_request_says_who_asks",)
+        ),
+        Feature(
+            "an older or newer server is recognised again, and after it has changed",
+            TRAFFIC,
+            (
+                "test_a_remembered_old_server_that_became_new_is_greeted_anew",
+                "test_a_server_that_ignores_the_question_stalls_once_in_its_life",
+            ),
+            at=BOTH_ERAS,
+            instead=AS_LEGACY,
+        ),
+        Feature(
+            "half a surrogate pair in a result",
+            CLIENT,
+            ("test_half_a_surrogate_pair_costs_a_character_and_not_the_result",),
+        ),
+        Feature(
+            "calls side by side, cancellation",
+            CLIENT,
+            ("test_calls_run_side_by_side_and_one_that_is_given_up_ends_alone",),
+        ),
+        Feature(
+            "servers learn that a call is cancelled",
+            f"{UNIT}/test_client.py",
+            ("test_how_the_server_learns_that_nobody_waits",),
+            use="yes; over HTTP the latest revision closes the stream",
+            at=BOTH_ERAS,
+            instead=AS_LEGACY,
+        ),
+        Feature("progress", CLIENT, ("test_progress_arrives_while_a_call_runs",)),
+        Feature(
+            "servers' log messages",
+            TRAFFIC,
+            ("test_a_servers_log_goes_to_ours_redacted_and_nowhere_else",),
+            "in our log, never in the prompt",
+            at=only(LEGACY),
+            instead={**AS_LEGACY, LATEST: "a level per request"},
+        ),
+    ),
+    "Our client: what servers offer": (
+        Feature("tools, in pages", CLIENT, ("test_tools_are_listed_to_the_last_page_and_called",)),
+        Feature(
+            "tools that fail, and requests that are refused",
+            CLIENT,
+            ("test_a_tool_that_fails_is_told_from_a_request_that_is_refused",),
+        ),
+        Feature(
+            "structured content, and blocks of every kind",
+            CLIENT,
+            ("test_structured_content_and_blocks_of_every_kind_arrive_as_they_were_sent",),
+        ),
+        Feature(
+            "resources and templates",
+            CLIENT,
+            ("test_resources_and_their_templates_are_listed_and_read",),
+        ),
+        Feature("prompts", CLIENT, ("test_prompts_are_listed_and_filled_in",)),
+        Feature(
+            "completion",
+            CLIENT,
+            ("test_values_for_an_argument_are_suggested",),
+        ),
+        Feature("list changes", CLIENT, ("test_a_changed_list_is_read_again",)),
+        Feature(
+            "subscriptions to resources",
+            CLIENT,
+            ("test_an_updated_resource_is_told_to_whoever_subscribed",),
+        ),
+        Feature(
+            "a refused or broken `subscriptions/listen` is made again",
+            "tests/unit/mcp_client/session/test_change_subscription.py",
+            ("test_a_refused_or_broken_subscription_is_made_again",),
+            at=only(LATEST),
+        ),
+        Feature(
+            "`ttlMs`: lists are read again when they are out of date",
+            "tests/unit/mcp_client/session/test_change_subscription.py",
+            ("test_a_catalogue_is_asked_for_again_when_its_time_is_over",),
+            at=lambda revision: revision.cache_hints,
+        ),
+    ),
+    "Our client: servers' questions": (
+        Feature(
+            "elicitation, by request or by result",
+            CLIENT,
+            ("test_the_user_answers_a_servers_question",),
+        ),
+        Feature(
+            "URL elicitation, also as an error (`-32042`)",
+            SESSION,
+            (
+                "test_a_call_is_made_again_once_the_user_has_visited_the_page_that_it_needs",
+                "test_a_call_is_refused_if_the_user_does_not_want_to",
+            ),
+            at=lambda revision: revision.url_elicitation,
+        ),
+        Feature(
+            "sampling, by request or by result",
+            CLIENT,
+            ("test_a_server_may_ask_the_model_where_that_is_allowed",),
+            "if `sampling` allows it",
+        ),
+        Feature("roots, by request or by result", CLIENT, ("test_a_server_learns_the_roots",)),
+    ),
+    "Our client: tasks": (
+        Feature(
+            "a call becomes a task whose result is fetched",
+            TASKS,
+            ("test_a_call_becomes_a_task_whose_result_is_fetched",),
+            at=BOTH_ERAS,
+        ),
+        Feature(
+            "questions in a task",
+            TASKS,
+            ("test_a_task_asks_the_person_on_whose_behalf_it_works",),
+            at=BOTH_ERAS,
+        ),
+        Feature(
+            "cancelling a task",
+            TASKS,
+            ("test_a_task_is_cancelled_with_the_call",),
+            at=BOTH_ERAS,
+        ),
+        Feature(
+            "tasks survive our own end",
+            TASKS,
+            ("test_after_kill_9_the_result_is_fetched_and_the_call_is_not_repeated",),
+            at=BOTH_ERAS,
+        ),
+    ),
+    "Our client: HTTP": (
+        Feature(
+            "HTTP+SSE",
+            CLIENT,
+            ("test_tools_are_listed_to_the_last_page_and_called",),
+            at=only("2024-11-05"),
+            instead={name: "Streamable HTTP" for name in REVISIONS if name != "2024-11-05"},
+        ),
+        Feature(
+            "a session that a server forgot is opened anew (404)",
+            REMOTE,
+            ("test_a_forgotten_session_is_opened_anew",),
+            at=only(LEGACY),
+            instead={**HTTP_AS_LEGACY, LATEST: "no sessions"},
+        ),
+        Feature(
+            "a session is ended (`DELETE`)",
+            EDGES,
+            ("test_the_session_is_ended_when_the_server_is_stopped",),
+            at=only(LEGACY),
+            instead={**HTTP_AS_LEGACY, LATEST: "no sessions"},
+        ),
+        Feature(
+            "streams are resumed, with `retry:`",
+            EDGES,
+            (
+                "test_a_stream_that_breaks_off_is_resumed_where_it_was_and_the_call_is_sent_once",
+                "test_a_stream_is_asked_for_again_if_the_connection_breaks_off_meanwhile",
+            ),
+            at=only(LEGACY),
+            instead={**HTTP_AS_LEGACY, LATEST: "no sessions"},
+        ),
+        Feature(
+            "`Mcp-Method`, `Mcp-Name`",
+            REMOTE,
+            ("test_the_newest_revision_carries_its_headers",),
+            at=lambda revision: revision.routing_headers,
+        ),
+        Feature(
+            "`Mcp-Param-*`; tools whose header names are invalid are left out",
+            f"{UNIT}/test_client.py",
+            ("test_headers_repeat_what_the_revision_wants_repeated",),
+            at=lambda revision: revision.routing_headers,
+        ),
+        Feature(
+            "`Retry-After`",
+            EDGES,
+            ("test_a_busy_server_says_when_to_try_again",),
+            at=only(LEGACY),
+            instead={**HTTP_AS_LEGACY, LATEST: "as 2025-11-25"},
+        ),
+        Feature(
+            "answers to other requests, malformed answers, byte order marks",
+            EDGES,
+            (
+                "test_an_answer_to_another_request_is_not_taken_for_ours",
+                "test_a_malformed_answer_is_said_plainly_and_prints_nothing",
+                "test_half_a_character_and_a_byte_order_mark_cost_nothing_else",
+            ),
+            at=only(LEGACY),
+            instead={**HTTP_AS_LEGACY, LATEST: "as 2025-11-25"},
+        ),
+    ),
+    "Our client: servers made with the official SDK": (
+        Feature(
+            "over stdio, Streamable HTTP and HTTP+SSE",
+            PEERS,
+            ("test_the_sdks_server_is_used_whole",),
+            at=BOTH_ERAS,
+            instead={name: "the SDK negotiates 2025-11-25" for name in EARLIER},
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of MCP that isn't tied to a revision: authorization, and extensions."""
+
+    name: str
+    path: str
+    test: str
+    source: str = ""
+
+
+OAUTH = f"{UNIT}/test_oauth.py"
+PARTS: dict[str, tuple[Part, ...]] = {
+    "Our client: authorization": (
+        Part(
+            "metadata of the server, in order",
+            OAUTH,
+            "test_the_servers_metadata_is_looked_for_in_order",
+            "RFC 9728",
+        ),
+        Part(
+            "metadata of the authorization server, in order",
+            OAUTH,
+            "test_the_authorization_servers_metadata_is_looked_for_in_order",
+            "RFC 8414, OpenID Connect",
+        ),
+        Part(
+            "servers without metadata",
+            OAUTH,
+            "test_a_server_without_metadata_is_logged_in_to_as_in_2025_03_26",
+            "2025-03-26",
+        ),
+        Part(
+            "PKCE, `resource`, a login from the challenge to the tokens",
+            OAUTH,
+            "test_a_login_discovers_registers_asks_the_user_and_gets_tokens",
+            "RFC 7636, RFC 8707",
+        ),
+        Part(
+            "a client that is preset, described by a document, or registered",
+            OAUTH,
+            "test_a_client_is_preset_described_or_registered",
+            "CIMD, RFC 7591",
+        ),
+        Part(
+            "`iss`, `state`: answers that are not to be trusted",
+            OAUTH,
+            "test_an_answer_that_is_not_to_be_trusted_is_refused",
+            "RFC 9207",
+        ),
+        Part("scopes", OAUTH, "test_scopes_are_chosen_as_mcp_says"),
+        Part(
+            "scope step-up, once",
+            OAUTH,
+            "test_a_step_up_asks_for_what_was_granted_and_for_what_is_missing_once",
+        ),
+        Part(
+            "refresh: only a definite refusal needs a login",
+            OAUTH,
+            "test_a_refresh_is_tried_again_unless_it_is_definitely_refused",
+        ),
+        Part(
+            "migration to another authorization server",
+            OAUTH,
+            "test_another_authorization_server_sees_nothing_of_the_last_one",
+        ),
+        Part(
+            "client credentials: a secret or a JWT",
+            OAUTH,
+            "test_a_client_without_a_user_proves_who_it_is",
+            "extension",
+        ),
+        Part(
+            "enterprise-managed authorization",
+            OAUTH,
+            "test_an_enterprise_login_exchanges_the_users_token",
+            "extension (ID-JAG)",
+        ),
+        Part("workload identity", OAUTH, "test_a_workload_shows_its_assertion_once", "RFC 7523"),
+        Part(
+            "DPoP",
+            OAUTH,
+            "test_tokens_are_bound_to_a_key_where_the_server_offers_it",
+            "RFC 9449",
+        ),
+        Part("DPoP nonces", OAUTH, "test_a_servers_nonce_is_used_once_it_is_known", "RFC 9449"),
+        Part("device grant", OAUTH, "test_a_device_login_shows_a_code_and_waits", "RFC 8628"),
+        Part(
+            "pasting the address that a browser elsewhere ended at",
+            LOGINS,
+            "test_the_address_that_a_browser_elsewhere_ended_at_can_be_pasted",
+        ),
+        Part("revocation at logout", OAUTH, "test_logging_out_revokes_both_tokens", "RFC 7009"),
+    ),
+    "Our client: extensions and the official suite": (
+        Part(
+            "skills, verified by digest, size and front matter",
+            SKILLS,
+            "test_skills_of_servers_are_named_read_and_checked",
+            "SEP-2640",
+        ),
+        Part(
+            "tasks (`io.modelcontextprotocol/tasks`)",
+            TASKS,
+            "test_a_call_becomes_a_task_whose_result_is_fetched",
+            "SEP-2663",
+        ),
+        Part(
+            "all 48 client scenarios of the official suite",
+            CLIENT_SUITE,
+            "test_the_suite_says_of_every_scenario_what_we_say",
+            "conformance",
+        ),
+    ),
+}
+NOT_SUPPORTED = {
+    "HTTP+SSE, the transport of 2024-11-05, as a server": "2025-03-26 replaced it, and clients that know "
+    "nothing newer start servers over stdio; our client does use such servers",
     "skills (SEP-2640), as a server": "the suite's skills pass on the protocol layer; an order is a tool",
+    "`resources/directory/read` of skills (SEP-2640), as a client": "a skill's entry lists its "
+    "files, and those that are made on demand are read by their names",
+    "pages of servers' apps (`ui://`), as a client": "there is no page to show them on; tools only for "
+    "such pages are left out",
 }
 
 
 def features() -> Iterator[Feature]:
-    for rows in SECTIONS.values():
+    for rows in (*SECTIONS.values(), *CLIENT_SECTIONS.values()):
+        yield from rows
+
+
+def parts() -> Iterator[Part]:
+    for rows in PARTS.values():
         yield from rows
 
 
 def _cell(feature: Feature, revision: Revision) -> str:
     test = feature.covered.get(revision.name)
     if test is not None:
-        return f"[✓][{test.removeprefix('test_')}]"
+        return f"[✓][{_label(feature.path, test)}]"
     return feature.instead.get(revision.name, ABSENT)
 
 
 def _targets() -> Iterator[str]:
-    links = {test: one.path for one in features() for test in one.covered.values()}
-    for test, path in sorted(links.items()):
-        yield f'[{test.removeprefix("test_")}]: ../../{path} "{test}"'
+    links = {
+        (_label(one.path, test), one.path, test)
+        for one in features()
+        for test in one.covered.values()
+    }
+    links |= {(_label(part.path, part.test), part.path, part.test) for part in parts()}
+    for label, path, test in sorted(links):
+        yield f'[{label}]: ../../{path} "{test}"'
+
+
+def _label(path: str, test: str) -> str:
+    """The contracts of both sides have tests of the same name."""
+    return ("client_" if path == CLIENT else "") + test.removeprefix("test_")
+
+
+def _sections(sections: dict[str, tuple[Feature, ...]], user: str) -> Iterator[str]:
+    for title, rows in sections.items():
+        yield f"\n## {title}\n"
+        yield f"| | {' | '.join(REVISIONS)} | {user} |"
+        yield "|---|" + ":---:|" * len(REVISIONS) + "---|"
+        for row in rows:
+            cells = " | ".join(_cell(row, revision) for revision in REVISIONS.values())
+            yield f"| {row.name} | {cells} | {row.use} |"
 
 
 def page() -> str:
     """The page, without its first line."""
-    names = list(REVISIONS)
     assert {one.tasks for one in REVISIONS.values()} == set(TaskSupport)
-    parts = [
+    lines = [
         "# Protocol\n",
-        "What of MCP our servers do, at each revision. A ✓ links to the test that shows it (hover to see its",
-        f"name), {ABSENT} means that the revision does not have it. The protocol layer (`openclaw.mcp`) is the same for",
-        "stdio and HTTP; the last column says whether [orders](order-openclaw.md) use it.",
+        "What of MCP our servers and our client do, at each revision. A ✓ links to the test that shows it (hover to",
+        f"see its name), {ABSENT} means that the revision does not have it. The protocol layer (`openclaw.mcp`) is the",
+        "same for stdio and HTTP, and for both directions. The last column of the first tables says whether",
+        "[orders](order-openclaw.md) use it, that of the tables of our client whether the agent does.",
+        *_sections(SECTIONS, "orders"),
+        *_sections(CLIENT_SECTIONS, "agent"),
     ]
-    for title, rows in SECTIONS.items():
-        parts.append(f"\n## {title}\n")
-        parts.append(f"| | {' | '.join(names)} | orders |")
-        parts.append("|---|" + ":---:|" * len(names) + "---|")
-        for row in rows:
-            cells = " | ".join(_cell(row, revision) for revision in REVISIONS.values())
-            parts.append(f"| {row.name} | {cells} | {row.orders} |")
-    parts.append("\n## Not served\n\n| | why |\n|---|---|")
-    parts += [f"| {what} | {why} |" for what, why in NOT_SERVED.items()]
-    return "\n".join([*parts, "", *_targets()]) + "\n"
+    for title, rows in PARTS.items():
+        lines.append(f"\n## {title}\n\n| | | specified by |\n|---|:---:|---|")
+        lines += [
+            f"| {row.name} | [✓][{_label(row.path, row.test)}] | {row.source} |" for row in rows
+        ]
+    lines.append("\n## Not supported\n\n| | why |\n|---|---|")
+    lines += [f"| {what} | {why} |" for what, why in NOT_SUPPORTED.items()]
+    return "\n".join([*lines, "", *_targets()]) + "\n"
