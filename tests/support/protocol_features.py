@@ -357,10 +357,10 @@ SECTIONS: dict[str, tuple[Feature, ...]] = {
 }
 LEGACY, LATEST = "2025-11-25", "2026-07-28"
 BOTH_ERAS = only(LEGACY, LATEST)
-EARLIER = ("2024-11-05", "2025-03-26", "2025-06-18")
-AS_LEGACY = {name: "as 2025-11-25" for name in EARLIER}
+EARLIER = list(REVISIONS)[:3]
+AS_LEGACY = dict.fromkeys(EARLIER, "as 2025-11-25")
 # Over HTTP: the oldest revision has another transport.
-HTTP_AS_LEGACY = {name: "as 2025-11-25" for name in EARLIER[1:]}
+HTTP_AS_LEGACY = dict.fromkeys(EARLIER[1:], "as 2025-11-25")
 CLIENT_SECTIONS: dict[str, tuple[Feature, ...]] = {
     "Our client: messages": (
         Feature(
@@ -569,7 +569,7 @@ CLIENT_SECTIONS: dict[str, tuple[Feature, ...]] = {
             PEERS,
             ("test_the_sdks_server_is_used_whole",),
             at=BOTH_ERAS,
-            instead={name: "the SDK negotiates 2025-11-25" for name in EARLIER},
+            instead=dict.fromkeys(EARLIER, "the SDK negotiates 2025-11-25"),
         ),
     ),
 }
@@ -692,6 +692,8 @@ PARTS: dict[str, tuple[Part, ...]] = {
 NOT_SUPPORTED = {
     "HTTP+SSE, the transport of 2024-11-05, as a server": "2025-03-26 replaced it, and clients that know "
     "nothing newer start servers over stdio; our client does use such servers",
+    "`authorization_servers` in the metadata of the gateway's `/mcp`": "there is none: whoever runs the gateway "
+    "hands out its tokens, and RFC 9728 lets a resource without one leave it out",
     "skills (SEP-2640), as a server": "the suite's skills pass on the protocol layer; an order is a tool",
     "`resources/directory/read` of skills (SEP-2640), as a client": "a skill's entry lists its "
     "files, and those that are made on demand are read by their names",
