@@ -16,6 +16,7 @@ from urllib.parse import parse_qs
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from anyio.streams.memory import MemoryObjectSendStream
 
 from openclaw.agent.port import Agent, MessageContext, Reply, TurnListener
 from openclaw.agent.redaction import RedactedTurn
@@ -192,6 +193,10 @@ class Gateway:
     _hub: HttpApp | None = None
     _mcp_lock: anyio.Lock = field(default_factory=anyio.Lock)
     last_reload_error: str | None = None
+    open_logins: dict[str, MemoryObjectSendStream[str]] = field(
+        default_factory=dict[str, MemoryObjectSendStream[str]]
+    )
+    """Where the logins that users are at wait for pasted addresses, by server."""
 
     def __post_init__(self) -> None:
         self.turns = Turns(self.clock)

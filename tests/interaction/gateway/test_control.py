@@ -261,6 +261,32 @@ async def test_somebody_logs_in_to_a_server_from_the_page(
                 assert 'data: {"loggedIn":"docs"}' in seen
 
 
+async def test_somebody_whose_browser_is_elsewhere_pastes_the_address_that_it_ended_at(
+    installation: Installation, opened: Open
+) -> None:
+    with FakeAuthority().running() as authority:
+        async with protected({"tools": [fake_tool("t")]}, authority) as server:
+            installation.configure(NOWHERE, {"docs": {"url": server.url, "auth": "oauth"}})
+            async with opened() as client, httpx2.AsyncClient(trust_env=False) as browser:
+                pasted = "/api/servers/docs/login/address"
+                early = await client.post(pasted, json={"address": "http://127.0.0.1:1/"})
+                ended_at, told = "", list[str]()
+                with anyio.fail_after(60):
+                    async with client.stream("POST", "/api/servers/docs/login") as answer:
+                        async for line in answer.aiter_lines():
+                            if line.startswith("event: "):
+                                told.append(line.removeprefix("event: "))
+                            if line.startswith("data: ") and told[-1] == "address":
+                                url = json.loads(line.removeprefix("data: "))["url"]
+                                ended_at = (await browser.get(url)).headers["location"]
+                                wrong = {"address": "http://127.0.0.1:1/callback?code=1&state=2"}
+                                await client.post(pasted, json=wrong)
+                            elif line.startswith("data: ") and told[-1] == "problem":
+                                await client.post(pasted, json={"address": ended_at})
+    assert early.status_code == 404
+    assert told == ["address", "problem", "done"]
+
+
 async def test_schedules_are_added_paused_run_and_removed(
     installation: Installation, opened: Open
 ) -> None:

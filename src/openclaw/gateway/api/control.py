@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain
 from typing import Annotated, Any
 
+import anyio
 import anyio.to_thread
 import orjson
 from pydantic import Field
@@ -233,7 +234,8 @@ async def revoke_approval(gateway: Gateway, *, agent: str, session_key: str, rul
 async def log_in_to_server(gateway: Gateway, name: str) -> Any:
     """Log in to a remote server: the address to open, then done or error.
 
-    The address has to be opened on this machine, since the callback goes to a loopback port.
+    The callback goes to a loopback port of this machine. If the browser is on another one, send the
+    address that it ended at to the next route; an event `problem` says if that address is not the one.
     """
     backend = gateway.backend
     known = (agent.servers.get(name) for agent in backend.agents().values())
@@ -244,16 +246,45 @@ async def log_in_to_server(gateway: Gateway, name: str) -> Any:
         )
 
     async def work(put: Put) -> None:
-        try:
-            prompt = LoginPrompt(show=lambda url, code: put(sse_frame({"url": url}, "address")))
-            await log_in(config, backend.logins(), prompt)
-        except errors.OpenClawError as error:
-            put(sse_frame(error_json(error), "error"))
-            return
+        send, receive = anyio.create_memory_object_stream[str]()
+
+        async def paste(problem: str | None) -> str:
+            if problem is not None:
+                put(sse_frame({"message": problem}, "problem"))
+            return await receive.receive()
+
+        def show(url: str, code: str | None) -> None:
+            put(sse_frame({"url": url}, "address"))
+
+        async with send, receive:
+            gateway.open_logins[name] = send
+            try:
+                await log_in(config, backend.logins(), LoginPrompt(show=show, paste=paste))
+            except errors.OpenClawError as error:
+                put(sse_frame(error_json(error), "error"))
+                return
+            finally:
+                if gateway.open_logins.get(name) is send:
+                    del gateway.open_logins[name]
         backend.servers.restart(name)
         put(sse_frame({"loggedIn": name}, "done"))
 
     return EventStream(work)
+
+
+@operation("POST /api/servers/{name}/login/address", NOTHING, {"passedOn": bool})
+async def pass_on_address(
+    gateway: Gateway, name: str, *, address: Annotated[str, Field(min_length=1)]
+) -> Json:
+    """Pass on the address that a browser on another computer ended at."""
+    login = gateway.open_logins.get(name)
+    if login is None:
+        raise errors.NotFound(f"nobody is logging in to '{name}'")
+    try:
+        login.send_nowait(address)
+    except (anyio.WouldBlock, anyio.BrokenResourceError):
+        raise errors.NotFound(f"the login to '{name}' is not waiting for an address") from None
+    return {"passedOn": True}
 
 
 # ---- schedules

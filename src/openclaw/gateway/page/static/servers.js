@@ -16,6 +16,22 @@ const WORDS = {
 
 /** States in which a server needs attention. */
 export const TROUBLED = new Set(["error", "failed", "needs_login"]);
+
+function loginSteps(name, url) {
+  const field = h("input", { type: "url", required: true, autocomplete: "off", spellcheck: false, "aria-label": "Address that the browser ended at" });
+  const send = async (event) => {
+    event.preventDefault();
+    try {
+      await call("POST", path(["servers", name, "login", "address"]), { address: field.value });
+    } catch (error) {
+      toast(error.message, error.hint);
+    }
+  };
+  return [
+    h("p", {}, anchor(url, ["Open the login page"]) ?? url, ". This page notices when you are done."),
+    h("form", { className: "login-address", onsubmit: send }, h("p", { className: "quiet" }, "If your browser is on another computer than the gateway, it ends at an address that it can't open. Paste that address here:"), field, h("button", { type: "submit", className: "button small" }, "Finish login")),
+  ];
+}
 const KINDS = { stdio: "program", http: "address (HTTP)", sse: "address (SSE)" };
 const PINNED = { pinned: "as you accepted them" };
 const MANY = 5; // from this many servers on, those that need attention are listed on top
@@ -259,7 +275,7 @@ class ServerCard {
     this.restart.disabled = false;
   }
 
-  /** The login happens in a browser on the gateway's computer; the page says when it is done. */
+  /** The page says when the login is done. A browser on another computer ends at an address to paste. */
   async #logIn() {
     const { name } = this.server;
     this.login.disabled = true;
@@ -268,7 +284,8 @@ class ServerCard {
     try {
       for await (const [kind, data] of stream("POST", path(["servers", name, "login"]), { body: {} })) {
         if (kind === "error") throw new Error(data.message);
-        if (kind === "address") this.loginBox.replaceChildren(h("p", {}, anchor(data.url, ["Open the login page"]) ?? data.url, " in a browser on the computer that runs the gateway. This page notices when you are done."));
+        if (kind === "address") this.loginBox.replaceChildren(...loginSteps(name, data.url));
+        if (kind === "problem") toast(data.message, "Paste the whole address that the browser ended at.");
         if (kind === "done") announce(`Logged in to ${name}`);
       }
     } catch (error) {
