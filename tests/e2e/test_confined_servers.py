@@ -11,7 +11,8 @@ from tests.support.mcp_server_kit import open_gateway_runtime
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.content import text_of
-from openclaw.mcp_client.sandbox.confinement import Sandbox, SandboxSupport, detect_support
+from openclaw.mcp_client.sandbox.confinement import Sandbox
+from openclaw.mcp_client.sandbox.support import SandboxSupport, detect_support
 
 pytestmark = [
     pytest.mark.subprocess,

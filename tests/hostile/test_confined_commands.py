@@ -16,7 +16,8 @@ from openclaw.agent.tools.native_tools import native_tools
 from openclaw.config.agent_schema import ExecToolConfig
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext
-from openclaw.mcp_client.sandbox.confinement import Sandbox, SandboxSupport
+from openclaw.mcp_client.sandbox.confinement import Sandbox
+from openclaw.mcp_client.sandbox.support import SandboxSupport
 
 pytestmark = [
     pytest.mark.subprocess,

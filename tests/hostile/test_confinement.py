@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.mcp_client.sandbox.confinement import Sandbox, SandboxSupport, detect_support
+from openclaw.mcp_client.sandbox.confinement import Sandbox
 from openclaw.mcp_client.sandbox.internet_proxy import Proxy
+from openclaw.mcp_client.sandbox.support import SandboxSupport, detect_support
 from openclaw.mcp_client.sandbox.system_calls import MACHINES
 from openclaw.mcp_client.transport.child_process import Program, SpawnFailed, popen
 

@@ -29,7 +29,8 @@ from openclaw.gateway.listening import listen
 from openclaw.gateway.lock import GatewayInfo, gateway_lock, running_gateway
 from openclaw.gateway.page.routes import account_of
 from openclaw.gateway.tokens import TokenFile, owner_token
-from openclaw.runtime.gateway_client import GatewayClient, GatewayGone
+from openclaw.runtime.gateway_client import GatewayClient
+from openclaw.runtime.gateway_connection import GatewayGone
 from openclaw.testing.scripted_model import Step, scripted_model
 
 

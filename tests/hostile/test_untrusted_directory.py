@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.mcp_client.sandbox.confinement import Sandbox, SandboxSupport, detect_support
+from openclaw.mcp_client.sandbox.confinement import Sandbox
+from openclaw.mcp_client.sandbox.support import SandboxSupport, detect_support
 from openclaw.mcp_client.transport.child_process import Program, popen
 from openclaw.media.documents import output_of
 from openclaw.secrets.backends.local import output_of as output_of_command

@@ -25,7 +25,7 @@ from openclaw.mcp_client.lifecycle.manager import AgentServers, ManagerDeps, Mcp
 from openclaw.mcp_client.session.connect import ConnectionDeps
 from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
 from openclaw.policy.decide import Policy, Rules
-from openclaw.runtime.settings import open_secrets
+from openclaw.runtime.open_secrets import open_secrets
 from openclaw.secrets.redactor import Redactor
 from tests.support.call_records import CallRecords
 from tests.support.fake_server import server_entry

@@ -19,6 +19,7 @@ from openclaw.acp_agent.updates import ContentBlock, replay
 from openclaw.agent.port import Agent, OpenAgent
 from openclaw.core import errors
 from openclaw.core.clock import random_id, timestamp
+from openclaw.core.prompts import PromptInfo
 from openclaw.stdio.descriptors import claim_stdio, on_termination, run_and_leave
 from openclaw.stdio.lines import LineSplitter, TooLong
 from openclaw.stdio.pipes import HIGH_WATER, LineReader, Writer, open_reader, open_writer
@@ -27,7 +28,6 @@ from openclaw.version import __version__
 if TYPE_CHECKING:
     from acp.interfaces import Client
 
-    from openclaw.mcp_client.bridge.prompts import PromptInfo
 
 MODEL_OPTION = "model"
 logger = logging.getLogger(__name__)
@@ -298,7 +298,7 @@ def _directory(cwd: str) -> Path:
     return path
 
 
-def _command(prompt: "PromptInfo") -> schema.AvailableCommand:
+def _command(prompt: PromptInfo) -> schema.AvailableCommand:
     wanted = " ".join(f"{argument.name}=…" for argument in prompt.arguments)
     text = schema.UnstructuredCommandInput(hint=wanted)
     hint = schema.AvailableCommandInput(text) if wanted else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from openclaw.core.content import Block, InboundMedia, Media
 from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.events import Emit, Usage
+from openclaw.core.prompts import PartialArgument, PromptInfo
 from openclaw.core.questions import Ask
 from openclaw.core.tools import ToolResult, ToolSpec
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from openclaw.config.agent_schema import McpServerConfig
-    from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
     from openclaw.media.transcription import Transcriber
     from openclaw.models.choose import ModelOptions
     from openclaw.secrets.redactor import Redactor
@@ -192,10 +192,10 @@ class Agent(Protocol):
         """The tools that the agent may use, once its servers have had some time to start."""
         ...
 
-    def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]": ...
+    def prompts(self, agent_id: str, session: str | None = None) -> Sequence[PromptInfo]: ...
 
     async def complete(
-        self, agent_id: str, begun: "PartialArgument", session: str | None = None
+        self, agent_id: str, begun: PartialArgument, session: str | None = None
     ) -> Sequence[str]:
         """A server's suggestions for an argument that somebody has begun to type."""
         ...

@@ -17,7 +17,7 @@ from openclaw.config.state_version import is_outdated
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import InvalidConfig, InvalidRequest, OperatorFacing, Problem
 from openclaw.gateway.lock import running_gateway
-from openclaw.runtime.settings import open_secrets
+from openclaw.runtime.open_secrets import open_secrets
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import known_values
 from openclaw.sessions.sqlite import schema

@@ -20,6 +20,7 @@ from itertools import count
 from math import inf
 from typing import Any, TypeGuard
 
+from openclaw.core.rate_limit import RateLimit
 from openclaw.mcp import http, jsonrpc, names
 from openclaw.mcp.jsonrpc import (
     Batch,
@@ -157,24 +158,6 @@ Event = (
     | Flooded
     | Noise
 )
-
-
-class RateLimit:
-    """A token bucket."""
-
-    __slots__ = ("_burst", "_last", "_rate", "_tokens")
-
-    def __init__(self, rate: float, burst: float) -> None:
-        self._rate, self._burst = rate, burst
-        self._tokens, self._last = burst, 0.0
-
-    def allows(self, now: float) -> bool:
-        self._tokens = min(self._burst, self._tokens + (now - self._last) * self._rate)
-        self._last = now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,17 +26,19 @@ from openclaw.agent.port import (
     TurnListener,
 )
 from openclaw.core.events import Emit, discard
+from openclaw.core.prompts import PartialArgument, PromptInfo
 from openclaw.core.tools import ToolSpec
 from openclaw.gateway.lock import running_gateway
-from openclaw.runtime.gateway_client import GatewayAgent, GatewayFrozen, GatewayGone
+from openclaw.runtime.gateway_client import GatewayAgent
+from openclaw.runtime.gateway_connection import GatewayFrozen, GatewayGone
 from openclaw.runtime.lazy_resource import LazyResource
-from openclaw.runtime.settings import HostProcess, configured_settings, open_secrets
+from openclaw.runtime.open_secrets import open_secrets
+from openclaw.runtime.settings import HostProcess, configured_settings
 from openclaw.sessions.open import open_store
 from openclaw.sessions.task_groups import helper_tasks
 
 if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
-    from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
     from openclaw.sessions.store import SessionStore
 
     Servers = Mapping[str, McpServerConfig]
@@ -126,12 +128,12 @@ class FailoverAgent:
     async def tools(self, agent_id: str, session: str | None = None) -> Sequence[ToolSpec]:
         return await self._either(lambda agent: agent.tools(agent_id, session))
 
-    def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
+    def prompts(self, agent_id: str, session: str | None = None) -> Sequence[PromptInfo]:
         known = self._known(session)
         return known.prompts(agent_id, session) if known is not None else ()
 
     async def complete(
-        self, agent_id: str, begun: "PartialArgument", session: str | None = None
+        self, agent_id: str, begun: PartialArgument, session: str | None = None
     ) -> Sequence[str]:
         known = self._known(session)
         return await known.complete(agent_id, begun, session) if known is not None else ()

@@ -1,7 +1,7 @@
 """A running gateway's agent, over HTTP: requests, event streams and their questions."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,6 @@ from urllib.parse import quote, urlencode
 
 import anyio
 import anyio.to_thread
-import httpx2
 import orjson
 from anyio.abc import TaskGroup, TaskStatus
 
@@ -24,19 +23,30 @@ from openclaw.agent.port import (
     TurnListener,
     named_agent,
 )
-from openclaw.config.paths import StatePaths, file_digest, home_dir
+from openclaw.config.paths import file_digest, home_dir
 from openclaw.core.errors import (
     InvalidConfig,
-    InvalidRequest,
     NotFound,
     OpenClawError,
     OperatorFacing,
 )
+from openclaw.core.prompts import PartialArgument, PromptArgument, PromptInfo
 from openclaw.core.questions import ACCEPT, DECLINE, DECLINED, NOBODY, elicitation_result
 from openclaw.core.tools import Origin, ToolSpec
-from openclaw.gateway.lock import GatewayInfo, request_headers, running_gateway
+from openclaw.gateway.lock import GatewayInfo
+from openclaw.gateway.pending_questions import question_from
 from openclaw.mcp.sse import EventDecoder
-from openclaw.net.http_request import open_client
+from openclaw.mcp_client.transport.environment import child_environment
+from openclaw.media.documents import Extracted
+from openclaw.media.stored_files import order_files
+from openclaw.media.transcription import NoTranscriber, Transcriber
+from openclaw.runtime.gateway_connection import (
+    AnswerCutOff,
+    GatewayConnection,
+    GatewayGone,
+    Json,
+    gone,
+)
 from openclaw.runtime.lazy_resource import LazyResource
 from openclaw.runtime.settings import HostProcess, configured_settings
 from openclaw.secrets.refs import has_reference
@@ -44,74 +54,20 @@ from openclaw.sessions.task_groups import helper_tasks
 
 if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
-    from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
-    from openclaw.media.documents import Extracted
-    from openclaw.media.transcription import Transcriber
     from openclaw.sessions.store import SessionStore
 
     Servers = Mapping[str, McpServerConfig]
 
 
-Json = dict[str, Any]
-Read = Callable[[AsyncIterator[bytes]], AsyncIterator[tuple[str, Any]]]
-
 _TOOLS_SECONDS = 30.0  # how long to wait for servers; the gateway itself waits for less
-_SILENCE_SECONDS = 60.0  # the gateway says something every 15 s, even while nothing happens
-_PING_SECONDS = 2.0  # a gateway that doesn't answer within this is stopped or overloaded
-_ANSWERED_LATELY_SECONDS = 5.0  # needs no ping
-_FROZEN_SECONDS = 10.0  # before it is tried again
 
 
-class GatewayGone(OperatorFacing):
-    """Raised when the gateway cannot be reached. `sent` says whether it may have begun the work."""
+class GatewayClient(GatewayConnection):
+    """A connection to the gateway that also carries turns and their questions."""
 
-    def __init__(self, message: str, *, sent: bool) -> None:
-        super().__init__(message)
-        self.sent = sent
-
-
-class AnswerCutOff(Exception):
-    """Raised when the gateway's answer ended too soon."""
-
-
-class GatewayFrozen(GatewayGone):
-    """Raised when the gateway's process exists but doesn't answer. Nothing was sent."""
-
-    def __init__(self, pid: int) -> None:
-        super().__init__(f"the gateway (pid {pid}) does not respond", sent=False)
-        self.hint = (
-            f"if it was suspended, continue it (kill -CONT {pid}); or end it (kill -9 {pid})"
-        )
-
-
-class GatewayClient:
     def __init__(self, url: str, root: Path) -> None:
-        self._url = url
-        self._root = root
-        self._answered_at = self._frozen_at = float("-inf")
+        super().__init__(url, root)
         self.settings: dict[str, Mapping[str, Any]] = {}
-
-    async def request(self, method: str, path: str, body: Json | None = None) -> Json:
-        """Send a request that is answered with JSON; raises the gateway's error."""
-        async with self._send(method, path, b"" if body is None else _dumped(body)) as response:
-            return checked(response.status_code, await response.aread())
-
-    async def ping(self) -> None:
-        """Raises `GatewayFrozen`, or `GatewayGone` if nothing listens there."""
-        info = running_gateway(StatePaths(self._root).gateway_lock)
-        pid = info.pid if info is not None else 0
-        if anyio.current_time() - self._frozen_at < _FROZEN_SECONDS:
-            raise GatewayFrozen(pid)
-        try:
-            with anyio.fail_after(_PING_SECONDS):
-                async with open_client(self._url, {}, silence=_PING_SECONDS) as client:
-                    await client.get(f"{self._url}/health")
-        except (TimeoutError, httpx2.TimeoutException) as error:
-            self._frozen_at = anyio.current_time()
-            raise GatewayFrozen(pid) from error
-        except httpx2.HTTPError as error:
-            raise gone(error, sent=False) from error
-        self._answered_at = anyio.current_time()
 
     async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
         handlers: dict[str, Callable[[Any], None]] = {
@@ -151,8 +107,6 @@ class GatewayClient:
         raise gone(EOFError(), sent=True)
 
     async def answer_question(self, event: Json, listener: TurnListener) -> None:
-        from openclaw.gateway.pending_questions import question_from
-
         question = question_from(event)
         answer = DECLINED if listener.ask is None else await listener.ask(question)
         form = question.form is not None
@@ -171,75 +125,9 @@ class GatewayClient:
         """The message with its media in an order's directory, where the gateway can read it."""
         if not context.media:
             return context
-        from openclaw.media.stored_files import order_files
-
-        files = stack.enter_context(order_files(self._root / "tmp"))
+        files = stack.enter_context(order_files(self.root / "tmp"))
         media = [await anyio.to_thread.run_sync(files.place, one) for one in context.media]
         return replace(context, media=tuple(media))
-
-    @asynccontextmanager
-    async def stream(
-        self,
-        path: str,
-        body: Json,
-        headers: Mapping[str, str] | None = None,
-        read: "Read | None" = None,
-    ) -> AsyncGenerator[AsyncIterator[tuple[str, Any]]]:
-        async with self._send("POST", path, _dumped(body), headers) as response:
-            if response.status_code != 200 and read is None:
-                checked(response.status_code, await response.aread())
-            yield (read or _events)(response.aiter_bytes())
-
-    @asynccontextmanager
-    async def _send(
-        self, method: str, path: str, content: bytes, more: Mapping[str, str] | None = None
-    ) -> AsyncGenerator[httpx2.Response]:
-        headers = request_headers(self._root, self._url)
-        if headers is None:
-            raise GatewayGone("the gateway went away", sent=False)
-        if anyio.current_time() - self._answered_at > _ANSWERED_LATELY_SECONDS:
-            await self.ping()
-        try:
-            async with (
-                open_client(self._url, {}, silence=_SILENCE_SECONDS) as client,
-                client.stream(
-                    method,
-                    f"{self._url}{path}",
-                    headers={**headers, **(more or {})},
-                    content=content,
-                ) as response,
-            ):
-                self._answered_at = anyio.current_time()
-                yield response
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            raise gone(error, sent=False) from error
-        except (httpx2.HTTPError, AnswerCutOff) as error:
-            raise gone(error, sent=method != "GET") from error
-
-
-def require_gateway(paths: StatePaths) -> GatewayInfo:
-    info = running_gateway(paths.gateway_lock)
-    if info is None:
-        raise NotFound("no gateway is running", hint="start one with: openclaw gateway start")
-    return info
-
-
-def frozen_gateway(info: GatewayInfo, paths: StatePaths) -> GatewayFrozen | None:
-    """Why the gateway counts as frozen; None if it answers, is starting, or has just ended."""
-    try:
-        if info.url:
-            anyio.run(GatewayClient(info.url, paths.root).ping)
-    except GatewayFrozen as error:
-        return error
-    except GatewayGone:
-        pass
-    return None
-
-
-def ask_gateway(paths: StatePaths, method: str, path: str, body: Json | None = None) -> Json:
-    """Send one request to the running gateway; raises `NotFound` if there is none."""
-    client = GatewayClient(require_gateway(paths).url, paths.root)
-    return anyio.run(client.request, method, path, body or {})
 
 
 async def _followed(
@@ -277,14 +165,6 @@ class _Questions:
             await self._client.answer_question(question, self._listener)
 
 
-async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, Any]]:
-    decoder = EventDecoder()
-    async for chunk in chunks:
-        for event in decoder.feed(chunk):
-            if event.data:
-                yield event.event, orjson.loads(event.data)
-
-
 async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, Any]]:
     """The JSON-RPC messages in an MCP server's answer: one body, or a stream of events."""
     decoder, body = EventDecoder(), b""
@@ -302,35 +182,6 @@ async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, An
         yield "", message
 
 
-def _dumped(body: Json) -> bytes:
-    try:
-        return orjson.dumps(body)
-    except TypeError as error:  # a terminal sent bytes that are not text
-        raise InvalidRequest(f"this cannot be sent to the gateway: {error}") from error
-
-
-def checked(status: int, content: bytes) -> Json:
-    try:
-        body: Any = orjson.loads(content)
-    except ValueError:
-        body = {}
-    if status < 400:
-        return body
-    error: Any = body.get("error") if isinstance(body, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - any JSON
-    if isinstance(error, dict):
-        raise error_from(error)  # pyright: ignore[reportUnknownArgumentType] - any JSON
-    raise OpenClawError(f"the gateway answered with HTTP status {status}")
-
-
-def gone(error: Exception, *, sent: bool) -> GatewayGone:
-    if sent:
-        return GatewayGone(
-            f"the gateway went away ({error}); the order may or may not have been carried out",
-            sent=True,
-        )
-    return GatewayGone(f"the gateway cannot be reached: {error}", sent=False)
-
-
 # ---- the agent
 
 
@@ -341,7 +192,7 @@ class _GatewaySession:
     agent: str
     servers: "Servers"
     scope: str = ""
-    prompts: "tuple[PromptInfo, ...]" = ()
+    prompts: tuple[PromptInfo, ...] = ()
     settled: anyio.Event = field(default_factory=anyio.Event)
     connection: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
@@ -393,8 +244,6 @@ class GatewayAgent:
         try:
             return self._configured(wanted)
         except OpenClawError as error:  # the gateway still uses its previous configuration
-            from openclaw.media.transcription import NoTranscriber
-
             if isinstance(error, InvalidConfig) and error.message not in process.warned:
                 process.warned.add(error.message)
                 process.warn(
@@ -407,7 +256,7 @@ class GatewayAgent:
     def _configured(self, agent_id: str) -> AgentSettings:
         return configured_settings(self._process, agent_id)
 
-    def _settings_from(self, facts: Mapping[str, Any], transcriber: "Transcriber") -> AgentSettings:
+    def _settings_from(self, facts: Mapping[str, Any], transcriber: Transcriber) -> AgentSettings:
         return AgentSettings(
             id=facts["agent"],
             temp_root=Path(facts["tempRoot"]),
@@ -445,12 +294,12 @@ class GatewayAgent:
             for row in rows
         )
 
-    def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
+    def prompts(self, agent_id: str, session: str | None = None) -> Sequence[PromptInfo]:
         own = self._sessions.get(session or "")
         return self._prompts.get(agent_id, ()) if own is None else own.prompts
 
     async def complete(
-        self, agent_id: str, begun: "PartialArgument", session: str | None = None
+        self, agent_id: str, begun: PartialArgument, session: str | None = None
     ) -> Sequence[str]:
         own = self._sessions.get(session or "")
         scope = None if own is None else own.scope
@@ -522,8 +371,6 @@ class GatewayAgent:
 
     def _described(self, config: "McpServerConfig") -> dict[str, object]:
         """The server for the gateway to start, with the environment it would have here."""
-        from openclaw.mcp_client.transport.child_process import child_environment
-
         described = config.model_dump(
             mode="json", by_alias=True, exclude_unset=True, exclude_none=True
         )
@@ -540,13 +387,11 @@ class _LaterTranscriber:
     def __init__(self, configured: Callable[[], AgentSettings]) -> None:
         self._configured = configured
 
-    async def transcribe(self, path: Path, mime_type: str) -> "Extracted":
+    async def transcribe(self, path: Path, mime_type: str) -> Extracted:
         return await self._configured().transcriber.transcribe(path, mime_type)
 
 
-def _prompt(row: dict[str, Any]) -> "PromptInfo":
-    from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
-
+def _prompt(row: dict[str, Any]) -> PromptInfo:
     return PromptInfo(
         server=row["server"],
         name=row["name"],

@@ -40,7 +40,8 @@ from openclaw.mcp_client.transport.child_process import SHORT_GRACE, Grace
 from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
 from openclaw.policy.dataflow.rules import Allowance, FlowRules
 from openclaw.policy.decide import Policy, Rules, server_wholly_denied
-from openclaw.runtime.settings import open_secrets, register_known_secrets, workspace_of
+from openclaw.runtime.open_secrets import open_secrets
+from openclaw.runtime.settings import register_known_secrets, workspace_of
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
 

@@ -26,11 +26,11 @@ from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.content import InboundMedia, Media, text_of
 from openclaw.core.errors import OpenClawError, describe
 from openclaw.core.events import Emit, Notice, discard
+from openclaw.core.prompts import PartialArgument, PromptInfo
 from openclaw.core.questions import Ask, elicit_with
 from openclaw.core.tools import ToolSpec
 from openclaw.gateway.gateway import GatewayBackend
 from openclaw.mcp_client.auth.logins import Logins
-from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
 from openclaw.mcp_client.lifecycle.manager import McpManager
 from openclaw.mcp_client.sandbox.confinement import Sandbox
 from openclaw.media.stored_files import sweep
@@ -44,7 +44,8 @@ from openclaw.runtime.generation import (
 )
 from openclaw.runtime.host import Host, Shared, audited, running_servers, telemetry_of
 from openclaw.runtime.hub import hub_backend
-from openclaw.runtime.settings import agent_settings, open_secrets, register_known_secrets
+from openclaw.runtime.open_secrets import open_secrets
+from openclaw.runtime.settings import agent_settings, register_known_secrets
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.open import open_store
 from openclaw.sessions.postgres.pool import Database

@@ -13,11 +13,10 @@ from openclaw.agent.port import AgentSettings, named_agent
 from openclaw.config.load import LoadedConfig, load_config
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.paths import StatePaths, expand, home_dir, private_directory, state_dir
-from openclaw.config.schema import Config
 from openclaw.gateway.lock import read_token
 from openclaw.media.transcription import Speech
 from openclaw.models.choose import known_providers
-from openclaw.secrets.backends import open_backends
+from openclaw.runtime.open_secrets import open_secrets
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import known_values
 from openclaw.secrets.resolver import SecretResolver
@@ -55,12 +54,6 @@ def time_zone(agent: EffectiveAgent, environ: Mapping[str, str]) -> str:
             except (KeyError, ValueError, OSError):  # such as CET-1CEST, or a path
                 continue
     return "UTC"
-
-
-def open_secrets(config: Config, environ: Mapping[str, str], redactor: Redactor) -> SecretResolver:
-    options = config.secrets.model_dump(by_alias=False)
-    backends = open_backends(options, environ, redactor, state_dir(environ))
-    return SecretResolver(backends, redactor, timeout=config.secrets.timeout_ms / 1000)
 
 
 _CREDENTIAL = re.compile(r"(?:^|_)(?:TOKEN|KEY|SECRET|PASSWORD|PAT)(?:_|$)", re.IGNORECASE)

@@ -21,7 +21,7 @@ from openclaw.cli.parser import CommandParser, parse
 from openclaw.config import json5
 from openclaw.config.load import load_config
 from openclaw.core.errors import InvalidConfig, InvalidRequest, OperatorFacing
-from openclaw.mcp_client.sandbox.confinement import detect_support
+from openclaw.mcp_client.sandbox.support import detect_support
 
 GITHUB = {"command": sys.executable, "args": ["-V"], "env": {"GITHUB_TOKEN": "ghp_verysecret1"}}
 REMOTE = {"type": "http", "url": "https://h.example/mcp?api_key=k3yk3yk3y"}

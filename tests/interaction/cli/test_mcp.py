@@ -19,7 +19,7 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse, subparsers
 from openclaw.cli.run_command import run_command
 from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, ServerUnavailable
-from openclaw.mcp_client.sandbox.confinement import detect_support
+from openclaw.mcp_client.sandbox.support import detect_support
 
 PNG = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"

@@ -12,8 +12,8 @@ from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import Installation, documented
 
 from openclaw.cli.environment import Environment
+from openclaw.core.prompts import PartialArgument
 from openclaw.gateway.http_server import build_app
-from openclaw.mcp_client.bridge.prompts import PartialArgument
 from openclaw.runtime.access import open_agent
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 

@@ -19,8 +19,9 @@ from openclaw.content.sanitise import prepare
 from openclaw.core.content import text_of
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.events import SuspiciousContent
+from openclaw.core.prompts import PartialArgument
 from openclaw.core.tools import CallContext
-from openclaw.mcp_client.bridge.prompts import PartialArgument, parse_prompt_call
+from openclaw.mcp_client.bridge.prompts import parse_prompt_call
 from openclaw.mcp_client.lifecycle import managed_server
 from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
 from openclaw.mcp_client.lifecycle.server_state import ServerState

@@ -13,7 +13,8 @@ from tests.support.connection_bench import Bench, until
 import openclaw
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.lifecycle.server_state import ServerState
-from openclaw.mcp_client.sandbox.confinement import Sandbox, SandboxSupport, detect_support
+from openclaw.mcp_client.sandbox.confinement import Sandbox
+from openclaw.mcp_client.sandbox.support import SandboxSupport, detect_support
 from openclaw.mcp_client.transport.child_process import Program, SpawnFailed, popen
 
 pytestmark = [

@@ -28,6 +28,7 @@ from openclaw.cli.terminal import rendered
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import BlockReply, TextDelta, ToolStarted
+from openclaw.core.prompts import PartialArgument, PromptArgument, PromptInfo
 from openclaw.core.questions import (
     DECLINED,
     YES_OR_NO,
@@ -37,7 +38,6 @@ from openclaw.core.questions import (
     Question,
     form_question,
 )
-from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptArgument, PromptInfo
 
 # Commands
 

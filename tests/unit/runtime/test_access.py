@@ -13,7 +13,7 @@ from openclaw.agent.port import NO_LISTENER, Agent, MessageContext, Reply, TurnL
 from openclaw.cli.environment import Environment
 from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.runtime.access import FailoverAgent, open_agent
-from openclaw.runtime.gateway_client import GatewayGone
+from openclaw.runtime.gateway_connection import GatewayGone
 from openclaw.runtime.lazy_resource import LazyResource
 
 AGENT = cast("Agent", object())

@@ -27,7 +27,7 @@ from openclaw.core.clock import Clock, random_id
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, failed
 from openclaw.mcp_client.transport import orphan_reaper
-from openclaw.mcp_client.transport.child_process import child_environment
+from openclaw.mcp_client.transport.environment import child_environment
 
 logger = logging.getLogger(__name__)
 

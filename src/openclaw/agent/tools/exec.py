@@ -25,7 +25,8 @@ from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
 from openclaw.mcp_client.sandbox.confinement import own_files
 from openclaw.mcp_client.sandbox.system_files import SYSTEM
-from openclaw.mcp_client.transport.child_process import Program, child_environment, spawn_arguments
+from openclaw.mcp_client.transport.child_process import Program, spawn_arguments
+from openclaw.mcp_client.transport.environment import child_environment
 from openclaw.mcp_client.transport.orphan_reaper import KILL, MARKER, OrphanReaper, kill_marked
 from openclaw.mcp_client.transport.orphan_reaper_main import send as send_signal
 

@@ -9,7 +9,8 @@ from openclaw.agent.tools.exec import NAME, Shells, shell_tools
 from openclaw.config.agent_schema import ExecToolConfig
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext
-from openclaw.mcp_client.sandbox.confinement import Sandbox, detect_support
+from openclaw.mcp_client.sandbox.confinement import Sandbox
+from openclaw.mcp_client.sandbox.support import detect_support
 
 _ASKED = {"go": "go version", "ssh": "ssh -V", "docker": "docker --version"}
 PROGRAMS = (

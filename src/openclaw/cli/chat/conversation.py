@@ -23,7 +23,7 @@ from openclaw.cli.run_command import stopped_by_interrupt
 from openclaw.cli.terminal import counted, folded, place_of, shortened, visible
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe, sentence
-from openclaw.mcp_client.bridge.prompts import PartialArgument
+from openclaw.core.prompts import PartialArgument, PromptInfo
 from openclaw.policy.approval_text import diff_lines
 from openclaw.sessions.records import MESSAGE_KINDS, EntryKind
 from openclaw.sessions.usage import KEPT_DAYS, UsageLedger, money, total
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from openclaw.agent.tools.checkpoints import FileChange
     from openclaw.cli.chat.input import LineInput, TerminalInput
     from openclaw.cli.chat.turn_view import AnswerView
-    from openclaw.mcp_client.bridge.prompts import PromptInfo
 
 logger = logging.getLogger(__name__)
 
@@ -121,8 +120,8 @@ def mentions(text: str, home: Path | None = None) -> tuple[list[Path], list[str]
     return found, missing
 
 
-Prompts = Callable[[], "Sequence[PromptInfo]"]
-Complete = Callable[["PartialArgument"], Awaitable[Sequence[str]]]
+Prompts = Callable[[], Sequence[PromptInfo]]
+Complete = Callable[[PartialArgument], Awaitable[Sequence[str]]]
 
 _MENTION_AT_CURSOR = re.compile(r"(?<!\S)@(\S*)\Z")
 _GIVEN = re.compile(r"(?<!\S)([^\s=]+)=")

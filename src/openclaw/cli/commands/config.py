@@ -25,7 +25,7 @@ from openclaw.core import errors
 from openclaw.core.tools import json_list, json_object
 from openclaw.gateway.lock import running_gateway
 from openclaw.models.provider_check import model_problem, models_named
-from openclaw.runtime.gateway_client import ask_gateway
+from openclaw.runtime.gateway_connection import ask_gateway
 
 _APPLIES = {
     "now": "A change applies at once.",

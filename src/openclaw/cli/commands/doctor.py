@@ -44,10 +44,10 @@ from openclaw.mcp_client.bounds import printable
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, find_shadowing, mentions, shown_name
 from openclaw.mcp_client.catalog.server_tools import suspicion
-from openclaw.mcp_client.sandbox.confinement import detect_support
+from openclaw.mcp_client.sandbox.support import detect_support
 from openclaw.models.provider_check import KeyNotChecked, KeyRefused, Provider
 from openclaw.policy.decide import problem_of_rule
-from openclaw.runtime.gateway_client import GatewayClient
+from openclaw.runtime.gateway_connection import GatewayConnection
 from openclaw.sessions.open import is_address, store_path
 from openclaw.sessions.sqlite.schema import refuse_newer
 
@@ -376,7 +376,7 @@ def _gateway(env: Environment) -> Finding:
         place = running.url or "an address that is not known yet"
         try:
             if running.url:
-                anyio.run(GatewayClient(running.url, env.paths.root).ping)
+                anyio.run(GatewayConnection(running.url, env.paths.root).ping)
         except OpenClawError as error:
             return Finding("gateway", ERROR, error.message, error.hint)
         return Finding("gateway", OK, f"a gateway is running at {place}")

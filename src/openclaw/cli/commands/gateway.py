@@ -39,8 +39,8 @@ from openclaw.core.errors import (
 from openclaw.gateway import lock as locks
 from openclaw.gateway.service_files import Notifier, unit_for
 from openclaw.gateway.tokens import TokenFile, owner_token
-from openclaw.mcp_client.transport.child_process import child_environment
-from openclaw.runtime.gateway_client import ask_gateway, frozen_gateway, require_gateway
+from openclaw.mcp_client.transport.environment import child_environment
+from openclaw.runtime.gateway_connection import ask_gateway, frozen_gateway, require_gateway
 from openclaw.sessions.liveness import is_gone, mark_of
 
 if TYPE_CHECKING:

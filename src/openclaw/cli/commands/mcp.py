@@ -16,7 +16,7 @@ from openclaw.config.edit import delete_value, edit_config, set_value
 from openclaw.config.json5 import Document, KeyPath, parse
 from openclaw.config.merge import agent_servers
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.mcp_client.sandbox.confinement import detect_support
+from openclaw.mcp_client.sandbox.support import detect_support
 
 
 class _Parser(CommandParser):

@@ -38,7 +38,7 @@ from openclaw.mcp_client.catalog.server_tools import safe_name
 from openclaw.mcp_client.lifecycle.server_state import in_words
 from openclaw.mcp_client.session.login import log_in
 from openclaw.policy.dataflow.effects import effect_of
-from openclaw.runtime.gateway_client import ask_gateway
+from openclaw.runtime.gateway_connection import ask_gateway
 from openclaw.runtime.host import flow_rules, open_servers
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import webbrowser
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import option
-from openclaw.runtime.gateway_client import ask_gateway
+from openclaw.runtime.gateway_connection import ask_gateway
 
 
 def register(parser: argparse.ArgumentParser) -> None:

@@ -20,9 +20,8 @@ from openclaw.cli.parser import add_json, option
 from openclaw.cli.terminal import console, counted, local_time, print_unpadded, visible_lines
 from openclaw.core import errors
 from openclaw.core.clock import SystemClock
-from openclaw.gateway.api.views import server_row
 from openclaw.gateway.lock import GatewayInfo, running_gateway
-from openclaw.runtime.gateway_client import GatewayClient
+from openclaw.runtime.gateway_connection import GatewayConnection
 from openclaw.sessions.task_records import current_tasks
 from openclaw.sessions.waiting_questions import open_questions
 from openclaw.version import __version__
@@ -113,7 +112,7 @@ async def _look(env: Environment, facts: Json, info: GatewayInfo | None, probe: 
         facts["sessions"] = await _sessions(env)
     if info is not None and info.url:
         try:
-            status = await GatewayClient(info.url, env.paths.root).request("GET", "/api/status")
+            status = await GatewayConnection(info.url, env.paths.root).request("GET", "/api/status")
         except errors.OpenClawError as error:
             facts["gateway"]["error"] = errors.describe(error)
         else:
@@ -126,7 +125,8 @@ async def _look(env: Environment, facts: Json, info: GatewayInfo | None, probe: 
 
         found = await probe_servers(env, env.agents().values(), quiet=True, reported=False)
         hide = env.redactor.redact
-        facts["servers"] = [server_row(one, SystemClock(), hide) for one, _ in found]
+        now = SystemClock().now_ms()
+        facts["servers"] = [server.row(now, hide) for server, _ in found]
     elif valid:
         facts["servers"] = _configured(env)
 

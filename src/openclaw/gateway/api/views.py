@@ -1,7 +1,6 @@
 """Views of agents, sessions, servers and tools. Read-only, except for restart and delete."""
 
 import secrets
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,8 +9,9 @@ from starlette.requests import Request
 
 from openclaw.agent.event_codec import settings_json
 from openclaw.config.sensitive import client_server, server_credentials
-from openclaw.core.clock import Clock, random_id
+from openclaw.core.clock import random_id
 from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.prompts import PartialArgument
 from openclaw.gateway.api import openapi
 from openclaw.gateway.api.openapi import Count, Json, operation
 from openclaw.gateway.auth import grant_of
@@ -19,7 +19,6 @@ from openclaw.gateway.event_streams import EventStream, Put, sse_frame
 from openclaw.gateway.gateway import Gateway
 from openclaw.gateway.metrics import Family, Labels
 from openclaw.gateway.owners import ACCOUNT, ALL, NOTHING, TASK, require_owner
-from openclaw.mcp_client.bridge import prompts
 from openclaw.sessions import task_records
 from openclaw.sessions.records import SessionInfo, header_json
 from openclaw.sessions.usage import KEPT_DAYS, UsageLedger, row_json, spent_json, total
@@ -230,23 +229,8 @@ async def list_prompts(gateway: Gateway, agent: str | None = None) -> Json:
 async def server_rows(gateway: Gateway) -> list[Json]:
     await gateway.backend.servers.recheck_pins()  # 'mcp pins accept' is another process
     servers = gateway.backend.servers.status()
-    return [server_row(one, gateway.clock, gateway.redact) for one in servers]
-
-
-def server_row(one: "ServerStatus", clock: Clock, redact: Callable[[str], str]) -> Json:
-    snapshot = one.snapshot
-    ready = snapshot.state.value == "ready"
-    return {
-        **one.to_json(),
-        "agents": list(one.agents),
-        "sessions": list(one.sessions),
-        "pid": snapshot.pid,
-        "since": snapshot.since,
-        "uptimeMs": clock.now_ms() - snapshot.since if ready else None,
-        "restarts": snapshot.restarts,
-        "lastError": redact(snapshot.last_error) if snapshot.last_error else None,
-        "nextRetryIn": snapshot.next_retry_in,
-    }
+    now = gateway.clock.now_ms()
+    return [server.row(now, gateway.redact) for server in servers]
 
 
 def gauges(gateway: Gateway) -> list[Family]:
@@ -333,7 +317,7 @@ async def complete(gateway: Gateway, request: Request, body: openapi.BegunArgume
         require_owner(request, "servers that a client added")
     check_scope(gateway, body.scope)
     agent = gateway.backend.agent
-    begun = prompts.PartialArgument(
+    begun = PartialArgument(
         body.server, body.argument, body.value, body.prompt, body.template, body.given
     )
     settings = await agent.settings(body.agent)

@@ -18,12 +18,12 @@ from openclaw.content.frame import frame
 from openclaw.content.labels import sanitise_label
 from openclaw.content.sanitise import prepare
 from openclaw.core.events import Emit, SuspiciousContent
+from openclaw.core.prompts import PromptArgument, PromptInfo
 from openclaw.core.tools import json_list
 from openclaw.mcp.declarations import Listing, Resource
 from openclaw.mcp.jsonrpc import JsonObject as RawResult
 from openclaw.mcp_client.bridge import resources as mcp_resources
 from openclaw.mcp_client.bridge import skills as served
-from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
 from openclaw.mcp_client.bridge.results import Rendering
 from openclaw.mcp_client.catalog import server_tools
 from openclaw.mcp_client.catalog.pin_store import Pinning, PinStore
@@ -88,6 +88,21 @@ class ServerStatus:
             "suspicions": list(self.suspicions),
             "agents": list(self.agents),
             "clients": list(self.clients),
+        }
+
+    def row(self, now_ms: int, redact: Callable[[str], str]) -> dict[str, Any]:
+        """What `status` and the gateway's page show of the server."""
+        snapshot = self.snapshot
+        ready = snapshot.state.value == "ready"
+        return {
+            **self.to_json(),
+            "sessions": list(self.sessions),
+            "pid": snapshot.pid,
+            "since": snapshot.since,
+            "uptimeMs": now_ms - snapshot.since if ready else None,
+            "restarts": snapshot.restarts,
+            "lastError": redact(snapshot.last_error) if snapshot.last_error else None,
+            "nextRetryIn": snapshot.next_retry_in,
         }
 
 

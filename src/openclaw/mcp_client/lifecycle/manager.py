@@ -15,6 +15,7 @@ from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.paths import expand
 from openclaw.core.content import Block
 from openclaw.core.errors import NotFound
+from openclaw.core.prompts import PartialArgument, PromptInfo
 from openclaw.core.tools import Elicit, ToolResult, ToolSource
 from openclaw.mcp_client.bridge import prompts as mcp_prompts
 from openclaw.mcp_client.bridge import resources as mcp_resources
@@ -242,12 +243,12 @@ class McpManager:
         lines = (use.unavailable() for use in self.uses_of(agent, session).values())
         return "\n".join(filter(None, lines))
 
-    def prompts(self, agent: str, session: str | None = None) -> tuple[mcp_prompts.PromptInfo, ...]:
+    def prompts(self, agent: str, session: str | None = None) -> tuple[PromptInfo, ...]:
         uses = self.uses_of(agent, session).values()
         return tuple(info for use in uses for info in use.prompts())
 
     async def complete(
-        self, agent: str, begun: mcp_prompts.PartialArgument, session: str | None = None
+        self, agent: str, begun: PartialArgument, session: str | None = None
     ) -> tuple[str, ...]:
         """What a server suggests for an argument, without values that can't be typed."""
         use = self.uses_of(agent, session).get(begun.server)

@@ -14,18 +14,24 @@ import json
 import logging
 import os
 import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from openclaw.config.agent_schema import McpServerConfig, ProcessLimits, SandboxConfig
 from openclaw.config.paths import expand, home_dir, private_directory
 from openclaw.core.file_names import FileName, OwnDirectory
+from openclaw.mcp_client.sandbox.internet_proxy import PROXY, VARIABLES
+from openclaw.mcp_client.sandbox.support import (
+    IN_INTERNET,
+    ISOLATION,
+    OWN_PROC,
+    SandboxSupport,
+    detect_support,
+    why_no_internet,
+)
 from openclaw.mcp_client.sandbox.system_calls import can_filter, system_call_filter
 from openclaw.mcp_client.sandbox.system_files import (
     DEVICES,
@@ -181,27 +187,7 @@ def _running() -> int:
 
 
 _LANDLOCK = Path(__file__).with_name("landlock.py")
-_INTERNET = Path(__file__).with_name("internet_proxy.py")
-_PROBE_SECONDS = 5.0
 _HOMES = "sandbox"  # below the state directory
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxSupport:
-    """`landlock` is its version; `sockets` says whether it can be combined with a socket filter."""
-
-    bubblewrap: str | None
-    why_no_bubblewrap: str
-    landlock: int
-    sockets: bool = True
-
-    @property
-    def best(self) -> str | None:
-        return "bubblewrap" if self.bubblewrap else "landlock" if self.landlock else None
-
-    @property
-    def missing(self) -> str:
-        return f"{self.why_no_bubblewrap}, and the kernel has no Landlock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +247,7 @@ class Sandbox:
             return program
         rules = self._access_rules(config, program, name, roots)
         if means.bubblewrap is not None:
-            why = _why_no_internet(means.bubblewrap) if rules.network == "internet" else None
+            why = why_no_internet(means.bubblewrap) if rules.network == "internet" else None
             if why is not None:
                 hint = "allow user namespaces, or choose `network: true` or `network: false`"
                 raise SpawnFailed(f'`network: "internet"` is not available here: {why}', hint=hint)
@@ -374,60 +360,6 @@ def _weaknesses(wanted: SandboxConfig, means: SandboxSupport) -> Iterator[str]:
         yield "with Landlock on this kind of machine every Unix socket can be reached"
 
 
-@lru_cache(maxsize=4)
-def _why_no_internet(bubblewrap: str) -> str | None:
-    """Tries to create such a network with a sandbox in it."""
-    inside = [*_ISOLATION, "--ro-bind", "/", "/", *_OWN_PROC, "--dev", "/dev"]
-    return _tried([*_IN_INTERNET, bubblewrap, *inside, "/bin/sh", "-c", ":"])
-
-
-@lru_cache(maxsize=4)
-def detect_support(path: str) -> SandboxSupport:
-    if sys.platform != "linux":
-        return SandboxSupport(None, f"there is no bubblewrap for {sys.platform}", 0)
-    from openclaw.mcp_client.sandbox.landlock import version
-
-    bwrap = shutil.which("bwrap", path=path) or shutil.which("bwrap", path=os.defpath)
-    if bwrap is None:
-        return SandboxSupport(None, "bubblewrap (bwrap) is not installed", version(), can_filter())
-    options = [*_ISOLATION, "--unshare-net", "--ro-bind", "/", "/", *_OWN_PROC]
-    why = _tried([bwrap, *options, "--dev", "/dev", "/bin/sh", "-c", ":"])
-    if why is not None:  # such as a kernel that grants no namespaces to this user
-        return SandboxSupport(
-            None, f"bubblewrap does not work here ({why})", version(), can_filter()
-        )
-    return SandboxSupport(bwrap, "", version(), can_filter())
-
-
-def _tried(command: list[str]) -> str | None:
-    """What a command printed if it failed; None if it succeeded."""
-    try:
-        tried = subprocess.run(  # noqa: S603  the operator's own bubblewrap
-            command,
-            env={},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PROBE_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"it cannot be run: {error}"
-    if tried.returncode == 0:
-        return None
-    message = tried.stderr.decode(errors="replace").strip().partition("\n")[0][:200]
-    return message or f"code {tried.returncode}"
-
-
-_IN_INTERNET = (sys.executable, "-I", "-S", str(_INTERNET))
-_UNSHARED = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
-# No --die-with-parent: the thread that starts it ends long before we do. No --new-session: the
-# server must stay in the group that is ended with it.
-_ISOLATION = (*_UNSHARED, "--cap-drop", "ALL")
-
-# Root may write to /proc/sys without any capability, and the kernel runs what `core_pattern` names.
-_OWN_PROC = ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
-
-
 def _without_keys() -> Iterator[str]:
     """Hide the names of the kernel's keys; the filter keeps their contents."""
     for path in ("/proc/keys", "/proc/key-users"):
@@ -440,16 +372,14 @@ def in_bubblewrap(bubblewrap: str, rules: AccessRules, program: Program) -> Prog
 
     Bubblewrap's environment is empty: the server could read it, as that of process 1.
     """
-    from openclaw.mcp_client.sandbox.internet_proxy import PROXY, VARIABLES
-
-    options = [*_ISOLATION, *(["--unshare-net"] if rules.network is False else [])]
+    options = [*ISOLATION, *(["--unshare-net"] if rules.network is False else [])]
     options += ["--seccomp", FILTER] if can_filter() else []
     for path in (*SYSTEM, *RESOLVER, str(SETTINGS)):
         options += ["--ro-bind-try", path, path]
     for path in open_settings().hidden:
         hide = ["--tmpfs"] if path.is_dir() else ["--ro-bind", "/dev/null"]
         options += [*hide, str(path)]
-    options += [*_OWN_PROC, *_without_keys(), "--dev", "/dev"]
+    options += [*OWN_PROC, *_without_keys(), "--dev", "/dev"]
     options += ["--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  mount points inside
     options += ["--bind", str(rules.own_home), str(rules.home)]
     for _, flag, path in sorted(_mounts(rules), key=lambda mount: mount[0]):
@@ -458,7 +388,7 @@ def in_bubblewrap(bubblewrap: str, rules: AccessRules, program: Program) -> Prog
     options += ["--chdir", str((program.directory or rules.home).absolute())]
     environment, around = dict(program.environment), ()
     if rules.network == "internet":
-        around = _IN_INTERNET
+        around = IN_INTERNET
         environment |= dict.fromkeys(VARIABLES, PROXY)
         environment |= {"NO_PROXY": "", "no_proxy": "", "NODE_USE_ENV_PROXY": "1"}
     for name, value in environment.items():

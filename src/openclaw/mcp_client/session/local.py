@@ -16,6 +16,7 @@ from openclaw.mcp_client.session.connect import ConnectParams, handshake, make_s
 from openclaw.mcp_client.session.pipes import PipeTransport
 from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.mcp_client.transport import child_process
+from openclaw.mcp_client.transport.environment import child_environment
 from openclaw.secrets.refs import has_reference
 
 
@@ -64,9 +65,7 @@ async def child_program(
     if config.command is None:
         raise OperatorFacing("a stdio server needs a `command`")
     own = await deps.reveal({k: str(v) for k, v in config.env.items()})
-    environment = child_process.child_environment(
-        deps.environ, own, config.inherit_env, windows=windows
-    )
+    environment = child_environment(deps.environ, own, config.inherit_env, windows=windows)
     command = config.command
     if command.startswith("~"):
         command = str(expand(command, deps.environ))

@@ -10,9 +10,9 @@ from typing import Any
 import anyio
 
 from openclaw.core.clock import Clock
+from openclaw.core.rate_limit import RateLimit
 from openclaw.core.tools import json_object
 from openclaw.mcp import names
-from openclaw.mcp.client import RateLimit
 from openclaw.mcp.jsonrpc import CONNECTION_CLOSED, METHOD_NOT_FOUND
 from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, printable
 from openclaw.mcp_client.errors import CallFailed, RemoteError

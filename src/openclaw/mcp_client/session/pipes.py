@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import anyio
 import anyio.to_thread
 
+from openclaw.core.rate_limit import RateLimit
 from openclaw.mcp import jsonrpc
-from openclaw.mcp.client import Call, RateLimit
+from openclaw.mcp.client import Call
 from openclaw.mcp.json_text import LARGE
 from openclaw.mcp.jsonrpc import Incoming, JsonObject, Message
 from openclaw.mcp_client import bounds, errors

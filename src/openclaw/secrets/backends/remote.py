@@ -20,7 +20,6 @@ from urllib.parse import quote, urlsplit
 
 import anyio
 import anyio.to_thread
-import httpx2
 
 from openclaw.core.errors import MissingExtra
 from openclaw.core.tools import json_object
@@ -59,6 +58,8 @@ async def ask(
     verify: ssl.SSLContext | bool = True,
 ) -> StoreResponse:
     """Send one request and read the answer. The resolver's time limit is the only one."""
+    import httpx2
+
     method = "GET" if body is None else "POST"
     try:
         async with httpx2.AsyncClient(verify=verify, timeout=None, trust_env=False) as client:

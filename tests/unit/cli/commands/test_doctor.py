@@ -17,7 +17,7 @@ from tests.support.fake_http import QuietHandler, serving
 from tests.support.fake_server import server_entry
 
 from openclaw.cli.main import run
-from openclaw.mcp_client.sandbox.confinement import detect_support
+from openclaw.mcp_client.sandbox.support import detect_support
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from openclaw.config.paths import state_dir
 from openclaw.config.schema import Config
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.errors import OpenClawError, describe, exit_code
-from openclaw.runtime.settings import open_secrets
+from openclaw.runtime.open_secrets import open_secrets
 from openclaw.secrets.backends.local import StoreBackend
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import parse as parse_ref

@@ -7,8 +7,8 @@ from tests.support.fake_tools import one_pixel_png
 from openclaw.agent.redaction import clean_result
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.prompts import PromptArgument
 from openclaw.mcp_client.bridge.prompts import (
-    PromptArgument,
     PromptCall,
     PromptInfo,
     check_arguments,

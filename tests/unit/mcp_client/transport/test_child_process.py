@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.mcp_client.transport.child_process import child_environment
+from openclaw.mcp_client.transport.environment import child_environment
 
 HOST = {
     "PATH": "/bin",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from openclaw.config.schema import Config
-from openclaw.runtime.settings import open_secrets
+from openclaw.runtime.open_secrets import open_secrets
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
 
