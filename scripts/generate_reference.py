@@ -4,6 +4,7 @@
 .venv/bin/python scripts/generate_reference.py --check   says which are out of date
 """
 
+import base64
 import inspect
 import json
 import os
@@ -13,6 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args
+from urllib.parse import quote
 
 from manpage import all_parsers
 from tests.support import protocol_features
@@ -321,7 +323,39 @@ def protocol_page() -> str:
     return NOTE + protocol_features.page()
 
 
+# --- install links ---------------------------------------------------------------------------------
+
+_OFFERED = {
+    "mcp-server": ("openclaw", "The agent, to give orders to"),
+    "mcp-hub": ("openclaw-hub", "The hub, to use your MCP servers"),
+}
+
+
+def links_page() -> str:
+    """What adds OpenClaw to a client without installing it first."""
+    parts = [
+        NOTE + "# Install links\n",
+        "These add OpenClaw to a client in one step. uv must be installed: `uvx` fetches OpenClaw when the client",
+        "first starts it. The links may be copied to other pages. If `openclaw` is installed already, the client",
+        "can start it directly: see [the clients](../how-to/delegate.md).\n",
+    ]
+    for command, (name, title) in _OFFERED.items():
+        entry = {"command": "uvx", "args": ["--from", "openclaw-runtime", "openclaw", command]}
+        config = json.dumps(entry, separators=(",", ":"))
+        in_base64 = quote(base64.b64encode(config.encode()).decode())
+        line = " ".join([entry["command"], *entry["args"]])
+        parts += [
+            f"## {title}\n",
+            f"- [VS Code](https://vscode.dev/redirect/mcp/install?name={name}&config={quote(config)})",
+            f"- [Cursor](https://cursor.com/install-mcp?name={name}&config={in_base64})\n",
+            f"Claude Code:\n\n<!-- doc: needs claude -->\n```sh\nclaude mcp add {name} -- {line}\n```\n",
+            f"Codex:\n\n<!-- doc: needs codex -->\n```sh\ncodex mcp add {name} -- {line}\n```\n",
+        ]
+    return "\n".join(parts).rstrip() + "\n"
+
+
 PAGES = {
+    "install-links.md": links_page,
     "command-forms.md": forms_page,
     "config.md": config_page,
     "cli.md": cli_page,

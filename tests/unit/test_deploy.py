@@ -1,6 +1,8 @@
-"""The examples for containers hold together: their configuration loads, and their parts fit."""
+"""The files for containers and workflows are valid, and hold together: configuration loads, parts fit."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,10 @@ from openclaw.gateway.auth import OPEN_PATHS
 from openclaw.secrets.refs import Secret, find
 from openclaw.sessions.postgres.pool import parsed, resolved
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+IMAGE = (DEPLOY / "Dockerfile").read_text()
+BIN = Path(sys.executable).parent
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 KUBERNETES: dict[str, Any] = {
     part["kind"]: part for part in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
@@ -73,7 +78,10 @@ def test_monitors_ask_for_what_needs_no_token_at_the_gateways_port() -> None:
     assert found is not None
     assert (int(found[1]), found[2] in OPEN_PATHS) == (port, True)
     assert KUBERNETES["Service"]["spec"]["ports"][0]["port"] == port
-    assert f"EXPOSE {port}" in (DEPLOY / "Dockerfile").read_text()
+    assert f"EXPOSE {port}" in IMAGE
+    in_image = re.search(r"http://127\.0\.0\.1:(\d+)(/\w+)", IMAGE.partition("HEALTHCHECK")[2])
+    assert in_image is not None
+    assert (int(in_image[1]), in_image[2] in OPEN_PATHS) == (port, True)
 
 
 def test_what_is_mounted_is_there_and_where_the_environment_says() -> None:
@@ -85,9 +93,8 @@ def test_what_is_mounted_is_there_and_where_the_environment_says() -> None:
     assert state == f"{mounts['state']}/state"  # a volume itself cannot be made private
     assert environment["OPENCLAW_CONFIG_PATH"] == f"{mounts['config']}/openclaw.json"
     assert f"sslrootcert={mounts['secrets']}/" in CONFIGS["kubernetes"]
-    image = (DEPLOY / "Dockerfile").read_text()
-    assert f"OPENCLAW_STATE_DIR={state} " in image
-    assert f"OPENCLAW_CONFIG_PATH={mounts['config']}/openclaw.json" in image
+    assert f"OPENCLAW_STATE_DIR={state} " in IMAGE
+    assert f"OPENCLAW_CONFIG_PATH={mounts['config']}/openclaw.json" in IMAGE
 
 
 def test_labels_select_the_pods() -> None:
@@ -95,3 +102,57 @@ def test_labels_select_the_pods() -> None:
     assert KUBERNETES["Deployment"]["spec"]["selector"]["matchLabels"] == labels
     assert KUBERNETES["Service"]["spec"]["selector"] == labels
     assert KUBERNETES["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
+
+
+# ---- validity, as the tools that read these files see it
+
+
+@pytest.mark.subprocess
+def test_kubernetes_takes_the_manifests() -> None:
+    command = [BIN / "kubernetes-validate", "--strict", DEPLOY / "kubernetes.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("compose-spec", "deploy/compose.yaml"),
+        ("github-workflows", ".github/workflows/*.yml"),
+        ("dependabot", ".github/dependabot.yml"),
+    ],
+)
+def test_a_file_is_what_its_schema_wants(schema: str, files: str) -> None:
+    found = sorted(ROOT.glob(files))
+    command = [BIN / "check-jsonschema", "--builtin-schema", f"vendor.{schema}", *found]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.subprocess
+@pytest.mark.skipif(sys.platform != "linux", reason="hadolint is installed on Linux only")
+def test_the_image_is_built_as_the_linter_wants() -> None:
+    command = [BIN / "hadolint", DEPLOY / "Dockerfile"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_image_has_the_locked_versions_and_runs_without_privileges() -> None:
+    first, _, last = IMAGE.partition("\nFROM ")[2].partition("\nFROM ")
+    assert "--constraint requirements.lock" in first
+    assert "touch /opt/openclaw/openclaw-image" in first
+    assert f"\nUSER {POD['securityContext']['runAsUser']}\n" in last
+    assert POD["securityContext"]["runAsNonRoot"] is True
+
+
+def test_docker_is_given_what_the_image_copies_and_nothing_else() -> None:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    given = {line[1:] for line in lines if line.startswith("!")}
+    steps = re.findall(r"^COPY (?!--from)(.*) \S+$", IMAGE, re.MULTILINE)
+    assert given == {source for step in steps for source in step.split()}
+    assert all((ROOT / source).exists() for source in given)
+    build = COMPOSE["services"]["gateway"]["build"]
+    assert (DEPLOY / build["context"]).resolve() == ROOT
+    assert (ROOT / build["dockerfile"]).is_file()
