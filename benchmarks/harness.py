@@ -6,6 +6,7 @@ once, in an order that rotates; what is reported is the median of each and its r
 
 import json
 import math
+import os
 import statistics
 import sys
 import time
@@ -105,7 +106,11 @@ def compare(
     limit: float | None = None,
     unit: str = "s",
 ) -> Comparison:
-    """Run all contenders `rounds` times, interleaved; one that raises `Unable` is left out of it."""
+    """Run all contenders `rounds` times, interleaved; one that raises `Unable` is left out of it.
+
+    The variable BENCHMARK_ROUNDS is the most rounds.
+    """
+    rounds = min(rounds, int(os.environ.get("BENCHMARK_ROUNDS", rounds)))
     rows = [Row(contender.name) for contender in contenders]
     for round_number in range(-warmup, rounds):
         for step in range(len(contenders)):

@@ -4,6 +4,9 @@
 `docs/explanation/benchmarks.json`, and the page and its charts are made from them; `--pages` makes only the page
 and the charts anew. Names of benchmarks (`peers growth turn …`) measure just those and keep the
 figures of the others. It takes about twenty minutes: leave the machine alone meanwhile.
+
+`--quick` runs each benchmark with three rounds, without those that install other programs or try many sizes. It
+shows in a few minutes whether a change made something much slower; such figures are not written.
 """
 
 import json
@@ -34,7 +37,9 @@ BENCHMARKS = {
     "framing": "Framing and detection",
     "redaction": "Redaction",
     "confinement": "Starting a confined server",
+    "hub": "The hub",
 }
+NOT_QUICK = ("peers", "growth")
 METHOD = (
     "Each table is one run with its contenders interleaved: the median, the distance between the"
     " quartiles as a part of it, and the ratio to the first line."
@@ -56,10 +61,11 @@ def machine() -> dict[str, str]:
     }
 
 
-def measure(name: str) -> dict[str, Any]:
+def measure(name: str, **environ: str) -> dict[str, Any]:
     print(f"measuring {name} …", file=sys.stderr)
     command = [sys.executable, str(HERE / f"bench_{name}.py"), "--json"]
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+    environ = {**os.environ, **environ}
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environ).stdout
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     today = datetime.now(UTC).date().isoformat()
     return {**json.loads(output), "date": today, "load": round(load, 1)}
@@ -135,6 +141,16 @@ def main() -> None:
     known: dict[str, Any] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     if "--pages" in sys.argv:
         write_pages(known)
+        return
+    if "--quick" in sys.argv:
+        if "--write" in sys.argv:
+            sys.exit("figures of three rounds are not written: leave out --quick")
+        for name in named or [one for one in BENCHMARKS if one not in NOT_QUICK]:
+            figures = {
+                "machine": machine(),
+                "benchmarks": {name: measure(name, BENCHMARK_ROUNDS="3")},
+            }
+            print(sections(figures).partition(METHOD)[2].strip(), flush=True)
         return
     measured = {name: measure(name) for name in named or BENCHMARKS}
     figures = {
