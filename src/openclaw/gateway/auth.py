@@ -6,10 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.lowlevel
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -141,6 +143,8 @@ class Guard:
     metrics: Metrics
     _rate: RequestRateLimit = field(init=False)
     _served: Counter[str] = field(default_factory=Counter[str])
+    # One request begins in each turn of the event loop, so that many at once don't hold it up.
+    _entrance: anyio.Lock = field(default_factory=partial(anyio.Lock, fast_acquire=True))
 
     def __post_init__(self) -> None:
         self._rate = RequestRateLimit(self.limits.requests_per_minute, self.clock)
@@ -164,6 +168,9 @@ class Guard:
             self._served[what] += 1
             self.metrics.requests_running += 1
             try:
+                if scope["path"] not in OPEN_PATHS:
+                    async with self._entrance:
+                        await anyio.lowlevel.checkpoint()
                 await self.app(scope, self._bounded(receive), watched)
             finally:
                 self._served[what] -= 1
