@@ -1,7 +1,7 @@
 """Several gateways on one PostgreSQL: what they survive, what a turn costs, and how they grow.
 
 python benchmarks/bench_cluster.py [chaos] [cancel] [overhead] [claim] [growth] [--sessions N] [--turns N]
-    [--kills N] [--freezes N] [--rounds N] [--seed N]
+    [--kills N] [--freezes N] [--cuts N] [--upgrades N] [--rounds N] [--seed N]
 
 The server is a real one that syncs to disk. What is compared is run in turns, one after the other.
 """
@@ -65,18 +65,25 @@ async def chaos(args: argparse.Namespace) -> None:
         async with (
             scripted_model(rules=cluster_life.rules(0.03)) as model,
             cluster_life.cluster(
-                directory, database.facts.url(), model.url, tool_seconds=0.1
+                directory,
+                database.facts.url(),
+                model.url,
+                tool_seconds=0.1,
+                skews=(0, -7200, 7200),
             ) as gateways,
         ):
             life = cluster_life.Life(gateways, args.sessions, args.turns, random.Random(args.seed))
             began = time.perf_counter()
-            await life.live(args.kills, args.freezes, every=args.every)
+            await life.live(
+                args.kills, args.freezes, cuts=args.cuts, upgrades=args.upgrades, every=args.every
+            )
             took = time.perf_counter() - began
             found = await cluster_life.verdict(life)
     wrong = [text for text in life.answered.values() if text != "Done."]
     print(
         f"chaos: {args.sessions} sessions x {args.turns} turns on 3 gateways, {life.kills} kills,"
-        f" {life.freezes} freezes, {took:.0f} s: lost {found.lost}, doubled {found.doubled},"
+        f" {life.freezes} freezes, {life.cuts} cuts, {life.upgrades} upgrades, clocks two hours"
+        f" wrong, {took:.0f} s: lost {found.lost}, doubled {found.doubled},"
         f" out of order {found.out_of_order}; answered otherwise {len(wrong)}; taken over"
         f" {found.resumed}, calls of unknown outcome {found.unknown}, longest takeover"
         f" {found.longest_takeover:.1f} s, clients asked again {life.retries} times"
@@ -321,6 +328,8 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--freezes", type=int, default=4)
+    parser.add_argument("--cuts", type=int, default=3, help="of all connections to the database")
+    parser.add_argument("--upgrades", type=int, default=1, help="of one gateway after the other")
     parser.add_argument("--every", type=float, default=3.0, help="seconds between two blows")
     parser.add_argument("--cancels", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=100)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import asyncpg
 import httpx2
 import orjson
 import pytest
@@ -162,7 +161,7 @@ async def test_cancelling_at_one_gateway_stops_the_turn_at_another_and_the_one_t
         assert "mark two" not in gateways.done()
 
 
-async def test_kills_and_a_freeze_lose_nothing_double_nothing_and_keep_the_order(
+async def test_kills_a_freeze_and_an_upgrade_lose_nothing_double_nothing_and_keep_the_order(
     tmp_path: Path, postgres_url: str
 ) -> None:
     async with (
@@ -173,7 +172,7 @@ async def test_kills_and_a_freeze_lose_nothing_double_nothing_and_keep_the_order
     ):
         life = Life(gateways, sessions=6, turns=2, chance=random.Random(7))
         with anyio.fail_after(4 * _PATIENCE):
-            await life.live(kills=2, freezes=1, every=0.6)
+            await life.live(kills=1, freezes=1, upgrades=1, every=0.6)
         assert set(life.answered.values()) == {"Done."}
         found = await verdict(life)
         assert (found.turns, found.lost, found.doubled, found.out_of_order) == (12, 0, 0, 0)
@@ -300,7 +299,7 @@ async def test_a_restarted_database_and_cut_connections_cost_no_turn(tmp_path: P
                     await anyio.to_thread.run_sync(server.stop, "immediate")
                     await anyio.to_thread.run_sync(server.start)
                     await _until(lambda: _answered(life, 6))
-                    await _cut_all(url)
+                    await gateways.cut()
             assert set(life.answered.values()) == {"Done."}
             assert (await verdict(life)).clean
             await _until(lambda: _ready(gateways))
@@ -313,17 +312,6 @@ async def _answered(life: Life, count: int) -> bool:
 async def _ready(gateways: Cluster) -> bool:
     async with gateways.client(0) as http:
         return (await http.get("/ready")).status_code == 200
-
-
-async def _cut_all(url: str) -> None:
-    connection = await asyncpg.connect(url)
-    try:
-        await connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE pid <> pg_backend_pid() AND application_name LIKE 'openclaw%'"
-        )
-    finally:
-        await connection.close()
 
 
 async def test_gateways_whose_clocks_are_hours_apart_take_over_from_each_other_all_the_same(

@@ -17,6 +17,7 @@ from typing import Any
 
 import anyio
 import anyio.abc
+import asyncpg
 import httpx2
 import orjson
 from anyio.abc import Process
@@ -69,6 +70,14 @@ class Gateway:
         await self.process.wait()
         self.process = None
 
+    async def replace(self) -> None:
+        """Let it finish its turns or hand them over, and start it again, as an upgrade does."""
+        assert self.process is not None
+        process, self.process = self.process, None
+        process.terminate()
+        await process.wait()
+        await self.start()
+
     def freeze(self) -> None:
         """Stop its clock."""
         assert self.process is not None
@@ -97,6 +106,17 @@ class Cluster:
             timeout=_ANSWER_SECONDS,
             headers=gateway.installation.headers,
         )
+
+    async def cut(self) -> None:
+        """Break every connection to the database."""
+        connection = await asyncpg.connect(self.database)
+        try:
+            await connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        finally:
+            await connection.close()
 
     def done(self) -> list[str]:
         """What the tool was told, in the order in which it was."""
@@ -208,16 +228,30 @@ class Life:
     retries: int = 0
     kills: int = 0
     freezes: int = 0
+    cuts: int = 0
+    upgrades: int = 0
 
-    async def live(self, kills: int = 0, freezes: int = 0, *, every: float = 1.0) -> None:
-        """Send everything; meanwhile hit gateways, one at a time, about `every` seconds."""
+    async def live(
+        self,
+        kills: int = 0,
+        freezes: int = 0,
+        *,
+        cuts: int = 0,
+        upgrades: int = 0,
+        every: float = 1.0,
+    ) -> None:
+        """Send everything; meanwhile hit gateways, one at a time, about `every` seconds.
+
+        A cut breaks every connection to the database; an upgrade replaces one gateway after the other.
+        """
+        blows = ["kill"] * kills + ["freeze"] * freezes + ["cut"] * cuts + ["upgrade"] * upgrades
         room = anyio.CapacityLimiter(self.at_once)
         async with anyio.create_task_group() as trouble:
-            trouble.start_soon(self._hit, kills, freezes, every)
+            trouble.start_soon(self._hit, blows, every)
             async with anyio.create_task_group() as group:
                 for number in range(self.sessions):
                     group.start_soon(self._session, number, room)
-            if self.kills >= kills and self.freezes >= freezes:
+            if self.kills + self.freezes + self.cuts + self.upgrades >= len(blows):
                 trouble.cancel_scope.cancel()
 
     async def _session(self, number: int, room: anyio.CapacityLimiter) -> None:
@@ -267,22 +301,29 @@ class Life:
                             return f"error: {data}"
         return None
 
-    async def _hit(self, kills: int, freezes: int, every: float) -> None:
-        blows = ["kill"] * kills + ["freeze"] * freezes
+    async def _hit(self, blows: list[str], every: float) -> None:
         self.chance.shuffle(blows)
         for blow in blows:
             await anyio.sleep(every * self.chance.uniform(0.5, 1.5))
             gateway = self.chance.choice(self.cluster.gateways)
-            if blow == "kill":
-                await gateway.kill()
-                self.kills += 1
-                await anyio.sleep(0.2)
-                await gateway.start()
-            else:
-                gateway.freeze()
-                self.freezes += 1
-                await anyio.sleep(8.0)
-                gateway.thaw()
+            match blow:
+                case "kill":
+                    await gateway.kill()
+                    self.kills += 1
+                    await anyio.sleep(0.2)
+                    await gateway.start()
+                case "freeze":
+                    gateway.freeze()
+                    self.freezes += 1
+                    await anyio.sleep(8.0)
+                    gateway.thaw()
+                case "cut":
+                    await self.cluster.cut()
+                    self.cuts += 1
+                case _:
+                    for one in self.cluster.gateways:
+                        await one.replace()
+                    self.upgrades += 1
 
 
 @dataclass(frozen=True, slots=True)
