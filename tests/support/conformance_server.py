@@ -12,7 +12,7 @@ import struct
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -341,7 +341,7 @@ class RunningTask:
     changed: anyio.Event = field(default_factory=anyio.Event)
 
     def change(self, **fields: Any) -> None:
-        self.task = replace(self.task, updated=now(), **fields)
+        self.task = self.task._replace(updated=now(), **fields)
         self.wake()
 
     def wake(self) -> None:
@@ -716,8 +716,7 @@ class SuiteService:
                 return form.view(running.task)
             case names.TASKS_UPDATE:
                 running.answers.update(call.params["inputResponses"])
-                running.task = replace(
-                    running.task,
+                running.task = running.task._replace(
                     requests={
                         key: asked
                         for key, asked in running.task.requests.items()

@@ -6,12 +6,14 @@ an answer gets one.
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from openclaw.mcp import json_text
 
 Id = int | str
 JsonObject = dict[str, Any]
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32601, -32602, -32603

@@ -4,17 +4,17 @@ Most are named tuples: as fixed as frozen dataclasses, but a client that waits f
 much less for them to be defined.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from openclaw.mcp import jsonrpc
-from openclaw.mcp.jsonrpc import ErrorData, Id, JsonObject, Message
+from openclaw.mcp.jsonrpc import NOTHING, ErrorData, Id, JsonObject, Message
 from openclaw.mcp.revisions import REVISIONS, Revision, TaskSupport
 from openclaw.mcp.tasks import Task
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """What a server has. `capabilities` may name everything: each revision gets what it knows.
 
     `methods` are those of extensions other than tasks.
@@ -24,7 +24,7 @@ class Offer:
     version: str
     capabilities: JsonObject
     instructions: str | None = None
-    info: JsonObject = field(default_factory=dict[str, Any])
+    info: Mapping[str, Any] = NOTHING
     methods: frozenset[str] = frozenset()
     revisions: tuple[Revision, ...] = tuple(REVISIONS.values())
 
@@ -51,12 +51,11 @@ class Offer:
         return {key: value for key, value in self.capabilities.items() if not unknown.get(key)}
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(NamedTuple):
     """What a client says about itself."""
 
-    info: JsonObject = field(default_factory=dict[str, Any])
-    capabilities: JsonObject = field(default_factory=dict[str, Any])
+    info: Mapping[str, Any] = NOTHING
+    capabilities: Mapping[str, Any] = NOTHING
 
     def can(self, *path: str) -> bool:
         """Whether it declares this capability, such as ("sampling", "tools")."""

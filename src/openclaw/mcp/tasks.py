@@ -6,12 +6,11 @@ extension (SEP-2663), and the server decides.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeGuard, cast
+from typing import Any, NamedTuple, TypeGuard, cast
 
 from openclaw.mcp import names
-from openclaw.mcp.jsonrpc import ErrorData, JsonObject, error_data, error_to_json
+from openclaw.mcp.jsonrpc import NOTHING, ErrorData, JsonObject, error_data, error_to_json
 from openclaw.mcp.revisions import Revision, TaskSupport
 
 _MAX_ID = 1024
@@ -34,8 +33,7 @@ class InvalidTask(ValueError):
     """Raised when what a server says about a task is not a task."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """`created` and `updated` are RFC 3339; `ttl_ms` is None if the task never expires."""
 
     id: str
@@ -47,7 +45,7 @@ class Task:
     message: str | None = None
     result: JsonObject | None = None
     error: ErrorData | None = None
-    requests: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    requests: Mapping[str, Any] = NOTHING
 
 
 class TaskForm(ABC):

@@ -6,7 +6,6 @@ It is the same for every transport; `write` is where the transport begins.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import anyio
@@ -65,19 +64,21 @@ def _without_streams(call: Id) -> None:
     """There is only one stream, which stays open."""
 
 
-@dataclass(eq=False)
 class Conversation:
     """One connection. `pause` lets a client go that comes back for its answer, where that is possible."""
 
-    connection: ServerConnection
-    service: Service
-    tasks: TaskGroup
-    write: Write
-    pause: Callable[[Id], None] = _without_streams
-    _scopes: dict[Id, anyio.CancelScope] = field(default_factory=dict[Id, anyio.CancelScope])
-    _waiting: dict[Id, asyncio.Future[Answered]] = field(
-        default_factory=dict[Id, asyncio.Future[Answered]]
-    )
+    def __init__(
+        self,
+        connection: ServerConnection,
+        service: Service,
+        tasks: TaskGroup,
+        write: Write,
+        pause: Callable[[Id], None] = _without_streams,
+    ) -> None:
+        self.connection, self.service, self.write, self.pause = connection, service, write, pause
+        self._tasks = tasks
+        self._scopes: dict[Id, anyio.CancelScope] = {}
+        self._waiting: dict[Id, asyncio.Future[Answered]] = {}
 
     async def take(self, incoming: Incoming, source: Any) -> None:
         """`source` is what the transport knows about who sent it."""
@@ -90,7 +91,7 @@ class Conversation:
                     await self.write(event)
                 case Call():
                     scope = self._scopes[event.id] = anyio.CancelScope()
-                    self.tasks.start_soon(
+                    self._tasks.start_soon(
                         self._carry_out, event, source, scope, name=f"call {event.id}"
                     )
                 case Cancelled(id):

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn
 
@@ -46,20 +45,18 @@ Load = Callable[[], OpenService]
 """Imports what opens the service; it is called in a thread."""
 
 
-@dataclass(eq=False)
 class OpeningService:
     """`known` answers at once, by method; everything else once `load` was called and has opened it."""
 
-    offer: Offer
-    known: Mapping[str, JsonObject]
-    load: Load
-    _opened: anyio.Event = field(default_factory=anyio.Event)
-    _service: Service | None = None
+    def __init__(self, offer: Offer, known: Mapping[str, JsonObject], load: Load) -> None:
+        self.offer, self._known, self._load = offer, known, load
+        self._opened = anyio.Event()
+        self._service: Service | None = None
 
     async def open(self, tell: Tell) -> None:
         """Carry out what is waiting; without a service, because this raises, it fails."""
         try:
-            open_service = await anyio.to_thread.run_sync(self.load, abandon_on_cancel=True)
+            open_service = await anyio.to_thread.run_sync(self._load, abandon_on_cancel=True)
             async with open_service(tell) as self._service:
                 self._opened.set()
                 await anyio.sleep_forever()
@@ -67,8 +64,8 @@ class OpeningService:
             self._opened.set()
 
     async def carry_out(self, call: Call, peer: Peer) -> JsonObject:
-        if call.method in self.known:
-            return self.known[call.method]
+        if call.method in self._known:
+            return self._known[call.method]
         await self._opened.wait()
         if self._service is None:
             raise RpcError(INTERNAL_ERROR, _FAILED_TO_START)
