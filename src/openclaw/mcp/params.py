@@ -118,12 +118,17 @@ _PARAMS: dict[str, Check] = {
 _input = _members(inputResponses=_object, requestState=_text)
 _core_task = _members(task=_object)
 _meta = _members(progressToken=_token)
+# 2026-07-28, "Multi Round-Trip Requests": the requests whose result may be `input_required`.
+_MAY_ASK = {names.TOOLS_CALL, names.PROMPTS_GET, names.RESOURCES_READ}
 
 
 def problem_with(method: str, params: JsonObject, revision: Revision) -> str | None:
     """What is wrong with a request's parameters, in words for whoever sent it."""
-    checks = [_PARAMS.get(method, _object), _input if revision.result_types else _core_task]
-    problems = [check(params) for check in checks]
+    problems = [_PARAMS.get(method, _object)(params)]
+    if revision.result_types and method in _MAY_ASK:
+        problems.append(_input(params))
+    elif method == names.TOOLS_CALL:
+        problems.append(_core_task(params))
     meta = params.get("_meta")
     if meta is not None and (problem := _meta(meta)):
         problems.append(f"_meta {problem}")

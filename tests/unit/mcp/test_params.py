@@ -54,6 +54,14 @@ def sdk_takes(method: str, version: str, given: dict[str, Any]) -> bool:
     return True
 
 
+def test_what_continues_a_round_counts_only_for_requests_that_have_rounds() -> None:
+    given: dict[str, Any] = {"requestState": []}
+    assert params.problem_with(names.PROMPTS_LIST, given, REVISIONS["2026-07-28"]) is None
+    problem = params.problem_with(names.TOOLS_CALL, {"name": "t", **given}, REVISIONS["2026-07-28"])
+    assert problem is not None
+    assert "requestState" in problem
+
+
 @pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda one: one.name)
 @given(data=st.data(), given=st.fixed_dictionaries({}, optional=LIKELY))
 def test_parameters_are_taken_if_and_only_if_the_sdk_takes_them(
