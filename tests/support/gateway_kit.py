@@ -20,8 +20,8 @@ from openclaw.gateway.daemon import Daemon, serve
 from openclaw.gateway.lock import GatewayInfo, gateway_lock, read_token, running_gateway
 from openclaw.gateway.service_files import Notifier
 from openclaw.mcp_client.session.era_memory import Era, EraMemory, identity
+from openclaw.runtime.gateway_runtime import open_backend
 from openclaw.runtime.open_secrets import open_secrets
-from openclaw.runtime.runtime import open_backend
 from openclaw.secrets.redactor import Redactor
 
 _BIN = Path(sys.executable).parent

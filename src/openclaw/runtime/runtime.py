@@ -29,7 +29,6 @@ from openclaw.core.events import Emit, Notice, discard
 from openclaw.core.prompts import PartialArgument, PromptInfo
 from openclaw.core.questions import Ask, elicit_with
 from openclaw.core.tools import ToolSpec
-from openclaw.gateway.gateway import GatewayBackend
 from openclaw.mcp_client.auth.logins import Logins
 from openclaw.mcp_client.lifecycle.manager import McpManager
 from openclaw.mcp_client.sandbox.confinement import Sandbox
@@ -43,13 +42,10 @@ from openclaw.runtime.generation import (
     only_answers_differ,
 )
 from openclaw.runtime.host import Host, Shared, audited, running_servers, telemetry_of
-from openclaw.runtime.hub import hub_backend
 from openclaw.runtime.open_secrets import open_secrets
 from openclaw.runtime.settings import agent_settings, register_known_secrets
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.open import open_store
-from openclaw.sessions.postgres.pool import Database
-from openclaw.sessions.postgres.store import PostgresStore
 from openclaw.sessions.store import SessionStore
 
 logger = logging.getLogger(__name__)
@@ -246,41 +242,8 @@ class Runtime:
         )
 
 
-class ClusteredRuntime(Runtime):
-    """The same for sessions in PostgreSQL: any gateway of the cluster may run their turns."""
-
-    def __init__(
-        self,
-        generations: Generations,
-        manager: McpManager,
-        local: LocalBuilder,
-        database: Database,
-        url: str,
-    ) -> None:
-        super().__init__(generations, manager, local)
-        self.node = self.cluster = ClusterNode(
-            database,
-            self.host.config.gateway.cluster,
-            url=url,
-            agent=self,
-            answer=self.answer_here,
-            agents=lambda: tuple(self.generation.agents),
-            servers=manager,
-            clock=self.host.clock,
-            load=self._load_models,
-        )
-
-    async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
-        return await self.node.reply(context, listener)
-
-    def _load_models(self) -> None:
-        from openclaw.runtime.answering import load_models
-
-        load_models(self.host.config.models.providers.values())
-
-
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class Parts:
     """What a runtime is made of."""
 
     generations: Generations
@@ -289,7 +252,7 @@ class _Parts:
 
 
 @asynccontextmanager
-async def _open_parts(
+async def open_parts(
     loaded: LoadedConfig,
     environ: Mapping[str, str],
     redactor: Redactor,
@@ -297,7 +260,7 @@ async def _open_parts(
     emit: Emit,
     *,
     short_grace: bool = False,
-) -> AsyncGenerator[_Parts]:
+) -> AsyncGenerator[Parts]:
     """Build and start everything in order; at the end, stop it in the reverse order."""
     config, paths = loaded.config, StatePaths.of(environ).prepare()
     record_version(paths.root)
@@ -333,7 +296,7 @@ async def _open_parts(
             )
         )
         stack.push_async_callback(generations.retire)
-        yield _Parts(generations, manager, local)
+        yield Parts(generations, manager, local)
 
 
 @asynccontextmanager
@@ -355,49 +318,7 @@ async def open_runtime(
     MCP servers may always ask the person and the model, since what they list can depend on that;
     without anybody to ask (`TurnListener.ask`) their questions are declined.
     """
-    async with _open_parts(
+    async with open_parts(
         loaded, environ, redactor, clock or SystemClock(), emit, short_grace=short_grace
     ) as parts:
         yield Runtime(parts.generations, parts.manager, parts.local, load, warn)
-
-
-@asynccontextmanager
-async def open_gateway_runtime(
-    loaded: LoadedConfig,
-    environ: Mapping[str, str],
-    redactor: Redactor,
-    *,
-    emit: Emit = discard,
-    url: str = "",
-) -> AsyncGenerator[Runtime]:
-    """The same for a gateway: if sessions are in PostgreSQL, any gateway may run their turns."""
-    async with _open_parts(loaded, environ, redactor, SystemClock(), emit) as parts:
-        store = parts.generations.current.store
-        if not isinstance(store, PostgresStore):
-            yield Runtime(parts.generations, parts.manager, parts.local)
-            return
-        runtime = ClusteredRuntime(
-            parts.generations, parts.manager, parts.local, store.database, url
-        )
-        async with runtime.node.joined(loaded.config.gateway.shutdown_grace_ms / 1000):
-            yield runtime
-
-
-@asynccontextmanager
-async def open_backend(
-    loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor, emit: Emit, url: str
-) -> AsyncGenerator[GatewayBackend]:
-    async with open_gateway_runtime(loaded, environ, redactor, emit=emit, url=url) as runtime:
-        yield GatewayBackend(
-            agent=runtime,
-            agents=lambda: runtime.generation.agents,
-            tools=runtime.visible_tools,
-            servers=runtime.manager,
-            store=runtime.sessions,
-            redactor=redactor,
-            cluster=runtime.cluster,
-            apply=runtime.apply,
-            approvals=lambda: runtime.host.shared.approvals,
-            logins=runtime.logins,
-            hub=hub_backend(lambda: runtime.host, runtime.manager, runtime.store),
-        )

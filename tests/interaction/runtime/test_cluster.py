@@ -20,7 +20,8 @@ from openclaw.core.content import InboundMedia, Media, text_of
 from openclaw.core.errors import Busy, Cancelled, InvalidRequest, NotFound, UserFacing
 from openclaw.core.events import Event, Notice, TextDelta, ToolFinished, TurnFinished, TurnStarted
 from openclaw.core.questions import Answer, Question
-from openclaw.runtime.runtime import Runtime, open_gateway_runtime
+from openclaw.runtime.gateway_runtime import open_gateway_runtime
+from openclaw.runtime.runtime import Runtime
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.postgres.store import PostgresStore
 from openclaw.sessions.records import Entry, EntryKind

@@ -107,7 +107,7 @@ async def _serve(
     # Only this action serves, and the others are used all day: Starlette and uvicorn are large.
     from openclaw.gateway.daemon import Daemon, serve
     from openclaw.gateway.page.routes import login_link
-    from openclaw.runtime.runtime import open_backend
+    from openclaw.runtime.gateway_runtime import open_backend
 
     def opened(emit: "Emit", url: str) -> "AbstractAsyncContextManager[GatewayBackend]":
         return open_backend(loaded, env.environ, env.redactor, emit, url)
