@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Literal
 
 from openclaw.policy.dataflow import effects, text_values
@@ -17,6 +18,7 @@ from openclaw.policy.dataflow.text_index import (
     TextOrigin,
     is_anchor,
     others,
+    stands_alone,
 )
 from openclaw.policy.dataflow.text_values import (
     QuotedValue,
@@ -140,8 +142,7 @@ class _Check:
     def concerns(self) -> Iterator[Concern]:
         tool, effect = self.call.tool, self.effect
         values = list(effects.values_of(self.call.arguments, tool.schema))
-        if effect.none:
-            effect = effects.with_statement(effect, values)
+        effect = effects.with_statement(effect, values)
         if effect.none or effect.stake == "opens":
             yield from self._reading([self._judge(value) for value in values])
             return
@@ -151,7 +152,26 @@ class _Check:
             said = ", ".join(value.text for value in values)[:200]
             yield Concern(tool.label, Reason.ACTION, effect.action, value=said)
         doubts = [concern for one in judged for concern in self._of_value(one, effect)]
+        doubts += self._of_another_record(judged)
         yield from doubts or self._unmentioned(judged)
+
+    def _of_another_record(self, judged: list[Judged]) -> Iterator[Concern]:
+        """An amount, if the record that the call acts on has another one in that place."""
+        targets = [one for one in judged if one.value.role in ("target", "handle", "address")]
+        for one in judged if self.effect.stake == "reaches" else ():
+            if one.value.role != "amount" or one.level not in ("listed", "quoted"):
+                continue
+            own = {
+                (id(source), found.record, found.key)
+                for source, found in self.index.fields_of(one.value.text)
+            }
+            for source, target in (
+                pair for other in targets for pair in self.index.fields_of(other.value.text)
+            ):
+                keys = {found.key for found in source.records.get(target.record, ())}
+                rivals = {(where, record, key) for where, record, key in own if key in keys}
+                if rivals and not any(record == target.record for _, record, _ in rivals):
+                    yield self._concern(one, Reason.QUOTED)
 
     def _unmentioned(self, judged: list[Judged]) -> Iterator[Concern]:
         """If the user named values for this tool, a call with others from outside and none of theirs."""
@@ -159,13 +179,27 @@ class _Check:
         found = [one for one in about if one.level in ("listed", "pointed", "quoted")]
         ids = all(one.value.role == "target" and one.level == "listed" for one in found)
         # What a call of this tool confirmed says nothing about where the user pointed.
-        elsewhere = [one for one in self.index.sources if one.origin.tool != self.call.tool.name]
+        tool = self.call.tool.name
+        elsewhere = [one for one in self.index.sources if one.origin.tool != tool]
         named = any(
-            not (self.index.is_place(value) or any(one.quotes(value) for one in elsewhere))
+            not (self.index.is_place(value, tool) or any(one.quotes(value) for one in elsewhere))
             for value in self._named_values
         )
-        if named and not ids and not any(one.level in ("given", "linked") for one in judged):
+        another = named and not ids and not any(one.level in ("given", "linked") for one in judged)
+        unpointed = self._names_nothing and not self.call.tool.ours and self._is_elsewhere(about)
+        if another or unpointed:
             yield self._concern(found[0], Reason.OBJECT)
+
+    def _is_elsewhere(self, about: list[Judged]) -> bool:
+        """Whether what a call is about stands in sentences, and not where the user pointed."""
+        levels = {one.level for one in about} - {"composed", "given"}
+        if levels != {"quoted"} or not self.index.has_pointed:
+            return False
+        return any(
+            self.index.is_said(one.value.text) or (one.source and one.source.steered)
+            for one in about
+            if one.level == "quoted" and len(squeeze(one.value.text)) > 3
+        )
 
     @property
     def _named_values(self) -> tuple[str, ...]:
@@ -205,7 +239,9 @@ class _Check:
                 return Judged(value, "linked", source, one.key)
         said = index.is_said(value.text)
         for source, one in found:
-            own = source.origin.name == self.call.tool.server and not source.origin.free_form
+            own = source.origin.name == self.call.tool.server and not (
+                source.origin.free_form or source.steered
+            )
             if own and (not said or not source.prose):
                 return Judged(value, "listed", source, one.key)
         pointed = index.pointed_at(value.text)
@@ -241,7 +277,7 @@ class _Check:
                     value.role == "constant" or amount in (self._amounts() or {amount})
                 )
             case "path":
-                return person.gave(text) or self._is_inside(text)
+                return person.gave(text) or person.gave_place_of(text)
             case "handle" | "target":
                 return person.gave(text) and not self._is_part_of_another(text)
             case _:
@@ -271,17 +307,12 @@ class _Check:
         """Whether the user named others for this tool, and this one is of the conversation's texts."""
         named = self._named_values
         others = [one for one in named if len(words(one)) <= _WORDS_OF_A_NAME]
-        if not others or any(squeeze(name) in squeeze(one) for one in named):
+        if not others or name == "true" or any(squeeze(name) in squeeze(one) for one in named):
             return False
         return self.index.quoting(name) is not None
 
     def _named_for_this(self) -> list[QuotedValue]:
         return [atom for text in self._named_values for atom in find(text)]
-
-    def _is_inside(self, path: str) -> bool:
-        """Whether it is a place below one that the user named."""
-        parent = path.rstrip("/").rpartition("/")[0]
-        return "/" in parent.strip("/") and self.index.person.gave(parent)
 
     def _is_linked(self, value: Value, source: Source, found: Field) -> bool:
         if source.origin.free_form and not (source.named and self._names_nothing):
@@ -354,7 +385,10 @@ class _Check:
         if role == "command":
             if one.level != "given":
                 delegated = self._delegated
-                for reason, part in command_concerns(text, self.index, delegated=delegated):
+                bound = () if delegated else self._named_values
+                for reason, part in command_concerns(
+                    text, self.index, delegated=delegated, bound=bound
+                ):
                     yield self._concern(one, reason, part)
             return
         if role == "path" and one.level != "given" and text_values.is_sensitive_path(text):
@@ -362,12 +396,24 @@ class _Check:
         outside = one.source is not None and not one.source.origin.of_workspace
         if role == "content" and outside and is_download(text, self.index):
             yield self._concern(one, Reason.COMMAND)
+        if self._is_another_path(one):
+            yield self._concern(one, Reason.OBJECT)
         if effect.stake == "own" or role == "constant":
             return
+        for part in effects.writing_parts(one.value):
+            if not any(map(self.index.person.inflected, words(part))):
+                yield self._concern(one, Reason.COMMAND, part)
         if one.level != "given":
             yield from self._of_found_value(one, effect)
         elif self._may_be_another_number(one.value, effect) and self._has_chosen_another():
             yield self._concern(one, Reason.OBJECT)
+
+    def _is_another_path(self, one: Judged) -> bool:
+        """Whether the user named a path for this tool, and a sentence from outside this one."""
+        told = one.level in ("quoted", "pointed") and not one.source_field
+        return (
+            one.value.role == "path" and told and any(map(text_values.is_path, self._named_values))
+        )
 
     def _may_be_another_number(self, value: Value, effect: Effect) -> bool:
         """Whether the user may have given a short number for something else."""
@@ -397,7 +443,7 @@ class _Check:
             return self._has_chosen_another()
         match one.level:
             case "composed":
-                return self._is_composed_in_doubt(role)
+                return self._is_composed_in_doubt(one.value)
             case "listed" | "linked":
                 return role == "secret" or (role == "amount" and self._names_an_amount())
             case "pointed":
@@ -405,7 +451,10 @@ class _Check:
             case _:
                 return self._is_quoted_in_doubt(one, effect)
 
-    def _is_composed_in_doubt(self, role: Role) -> bool:
+    def _is_composed_in_doubt(self, value: Value) -> bool:
+        role = value.role
+        if role == "target" and text_values.is_long_number(value.text):
+            return any(map(text_values.is_long_number, self._named_values))
         if role == "handle":
             return self.call.computed or (bool(self._named_values) and not self._delegated)
         return role == "secret" or (role == "amount" and bool(self._amounts()))
@@ -419,6 +468,7 @@ class _Check:
             # An id that stands in sentences may be there for the agent to take it.
             return not any(
                 source.origin.name == server
+                and not source.steered
                 and source.quotes(text)
                 and (text.isdigit() or not source.says(text))
                 for source in self.index.sources
@@ -433,11 +483,22 @@ class _Check:
         role = one.value.role
         if role in ("handle", "secret"):
             return not self._names_nothing
+        if role == "target" and not one.source_field and self._has_such_fields(one):
+            return True
         if role == "amount":
             return self._names_an_amount()
         if role == "content" and self.call.tool.name in _LASTING:
             return not self._delegated
         return effect.final and role in ("target", "path")
+
+    def _has_such_fields(self, one: Judged) -> bool:
+        """Whether the source has fields for what the parameter takes, and the value is in none."""
+        wanted = {text_values.singular(part) for part in split(one.value.parameter)} - {"id"}
+        return one.source is not None and any(
+            not wanted.isdisjoint(map(text_values.singular, split(found.key)))
+            for record in one.source.records.values()
+            for found in record
+        )
 
     def _names_an_amount(self) -> bool:
         return bool(numbers(self.index.person.proposal) or self._amounts())
@@ -461,10 +522,15 @@ class _Check:
         atom = whole_address(one.value.text)
         if one.level == "linked" and atom is not None:
             return kind_of(atom) not in {kind_of(given) for given in self._named_for_this()}
+        if atom is not None and atom.kind == "url" and self._is_on_given_site(one, atom):
+            return True
         if one.level == "linked" or (one.level == "listed" and self._names_nothing):
             return not (self.index.person.proposal and one.level == "listed")
-        atom = whole_address(one.value.text)
-        if one.level != "pointed" or atom is None:
+        if atom is None:
+            return False
+        if one.level == "listed" and not _CHOSEN_BY_SENDER & set(split(one.source_field)):
+            return self._is_open(atom) and self.index.is_only(atom, sharing_a_name=True)
+        if one.level != "pointed":
             return False
         if effects.role_by_name(one.value.parameter) == "other":
             return True  # it is filled in somewhere rather than written to
@@ -474,6 +540,18 @@ class _Check:
         if (document or one.source_field) and self.index.is_only(atom, sharing_a_name=True):
             return True
         return self._names_nothing and bool(one.source_field) and self.index.is_only(atom)
+
+    def _is_on_given_site(self, one: Judged, atom: QuotedValue) -> bool:
+        """Whether it is a link from a page to the same site, which the user gave for this tool too."""
+        host = text_values.host_of(atom.text)
+        named = {given.text for given in self._named_for_this() if given.kind == "url"}
+        return (
+            one.source is not None
+            and one.source.origin.kind == "page"
+            and text_values.host_of(one.source.origin.name) == host
+            and host in self.index.person.hosts
+            and {text_values.host_of(given) for given in named} <= {host}
+        )
 
     def _is_open(self, atom: QuotedValue) -> bool:
         """Whether the user gave no address of this kind, and so meant one that is found."""
@@ -514,6 +592,11 @@ class _Check:
     # ---- reading
 
     def _reading(self, judged: list[Judged]) -> Iterator[Concern]:
+        tool = self.call.tool
+        if not (tool.ours or effects.is_plainly_a_read(tool)):
+            dictated = next(filter(self._is_dictated, judged), None)
+            if dictated is not None and tool.label not in self.intent.tools:
+                yield self._concern(dictated, Reason.ACTION)
         for one in judged:
             atom = whole_address(one.value.text)
             opens = self.effect.stake == "opens" and one.value.role in ("address", "handle")
@@ -522,6 +605,11 @@ class _Check:
                     yield self._concern(one, Reason.DESTINATION, kind="url")
             elif one.level != "given":
                 yield from self._leaving(one)
+
+    def _is_dictated(self, one: Judged) -> bool:
+        """Whether a sentence of a page or file has it."""
+        free = one.source is not None and one.source.origin.free_form
+        return free and not one.source_field and one.level in ("quoted", "pointed")
 
     def _may_open(self, one: Judged) -> bool:
         """Whether an address tells nobody anything: the user gave it, or it is a link that they meant."""
@@ -573,6 +661,19 @@ class _Check:
                     continue
                 if self.effect.stake == "opens" or not self._is_related(source):
                     yield self._concern(one, Reason.LEAVES, part)
+        if any(map(self._has_words_of, repeat(one), self.index.sources)):
+            yield self._concern(one, Reason.LEAVES)
+
+    def _has_words_of(self, one: Judged, source: Source) -> bool:
+        """Whether it repeats several words of a private text that the user did not say."""
+        text = one.value.text
+        if source.origin.kind == "page" or self._is_related(source) or self.index.fields_of(text):
+            return False
+        unsaid = [
+            word for word in words(text) if len(word) > 3 and not self.index.person.inflected(word)
+        ]
+        private = [word for word in unsaid if stands_alone(word, source.folded)]
+        return len(private) > 1 and len(private) * 3 >= len(unsaid) * 2
 
     def _is_related(self, source: Source) -> bool:
         server = self.call.tool.server

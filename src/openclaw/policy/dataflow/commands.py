@@ -1,11 +1,11 @@
 """What in a command did not come from the user: addresses, and steps that outside text dictates."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from openclaw.policy.dataflow import text_values
 from openclaw.policy.dataflow.rules import Reason
-from openclaw.policy.dataflow.text_index import Index
+from openclaw.policy.dataflow.text_index import Index, same_stem
 from openclaw.policy.dataflow.text_values import find, squeeze, words
 
 _STEPS = re.compile(r"\n|&&|;|\|\|?|&(?![0-9>])")
@@ -43,9 +43,14 @@ _WITH_PACKAGE = re.compile(
 
 
 def command_concerns(
-    command: str, index: Index, *, delegated: bool
+    command: str, index: Index, *, delegated: bool, bound: Iterable[str]
 ) -> Iterator[tuple[Reason, str]]:
-    """Why the user should see it, and which part. What they pointed at is followed if they named nothing else."""
+    """Why the user should see it, and which part.
+
+    What they pointed at is followed if they named nothing else. If they did, each step should have
+    a word of what it is `bound` to.
+    """
+    named = {word for value in bound for word in words(value)}
     for address in _addresses(command, index):
         atom = text_values.whole_address(address)
         if atom is None or index.person.gave_atom(atom) or text_values.is_near(address):
@@ -60,6 +65,10 @@ def command_concerns(
             continue
         followed = delegated and source is not None and source.named
         dictated = source is not None and not followed and not _is_ordinary(step)
+        if named and not _is_ordinary(step):
+            dictated = dictated or not any(
+                same_stem(word, one) for word in words(step) for one in named
+            )
         if dictated or _DESTROYS.search(step) or _HIDES.search(step):
             yield Reason.COMMAND, step
 

@@ -10,6 +10,7 @@ from typing import Literal, cast
 
 from openclaw.core.tools import JsonObject, json_list, json_object
 from openclaw.policy.dataflow.text_values import (
+    fold,
     is_date,
     kind_of,
     number,
@@ -94,6 +95,8 @@ def values_of(arguments: JsonObject, schema: JsonObject) -> Iterator[Value]:
 
 def role_of(path: str, text: str) -> Role:
     role = role_by_name(path)
+    if role == "other" and _ROLE_OF_WORD.get(fold(text)) == "access":
+        return "access"  # what it says is a permission, as in `sharing: public`
     if role in ("content", "secret", "amount", "constant", "command"):
         return role
     if role == "access" and number(text) is not None:
@@ -258,7 +261,7 @@ _SHARED = _words(
     "site website webpage user member collaborator participant attendee permission role access acl share public key password "
     "secret token credential account payment transaction transfer order invoice money fund wallet repo repository "
     "branch deployment package domain dns firewall rule filter forward forwarding autoforward policy memory memories skill "
-    "prompt instruction door lock alarm cron hook workflow job"
+    "prompt instruction door lock alarm cron hook workflow job refund purchase booking reservation ticket"
 )
 _SWITCHES = _words(
     "delete remove overwrite purge replace recursive force everyone autopay forward notify"
@@ -316,7 +319,23 @@ def _only_reads(name: tuple[str, ...]) -> bool:
     if not name or (name[0] not in _READS and name[-1] != "search"):
         return False
     phrasal = not {"in", "out", "up", "down", "off", "on"}.isdisjoint(name[1:2])
-    return not phrasal and _ACTS.isdisjoint(name[1:]) and not {"and", "or", "then"} & set(name)
+    return (
+        not phrasal
+        and (_ACTS | _FINAL).isdisjoint(name[1:])
+        and not {"and", "or", "then"} & set(name)
+    )
+
+
+def is_plainly_a_read(tool: Tool) -> bool:
+    """Whether its name is a word for reading and one object, or several of a kind.
+
+    A longer name may end in a verb that no list has.
+    """
+    name = _own_name(tool)
+    return len(name) < _WORDS_OF_A_READ or singular(name[-1]) != name[-1]
+
+
+_WORDS_OF_A_READ = 3
 
 
 def _of_reading(tool: Tool, name: tuple[str, ...]) -> Effect:
@@ -348,11 +367,18 @@ def _has_role(tool: Tool, arguments: JsonObject | None, roles: tuple[Role, ...])
 
 
 def with_statement(effect: Effect, values: list[Value]) -> Effect:
-    """The effect of a read whose statement writes."""
+    """The effect of a call whose statement writes."""
     writes = any(
         _STATEMENTS & set(split(value.parameter)) and _WRITES.search(value.text) for value in values
     )
     return replace(effect, stake="reaches", why="its statement writes") if writes else effect
+
+
+def writing_parts(value: Value) -> list[str]:
+    """The statements of an argument that write, if it has several."""
+    if not _STATEMENTS & set(split(value.parameter)) or ";" not in value.text:
+        return []
+    return [part for part in value.text.split(";") if _WRITES.search(part)]
 
 
 _STATEMENTS = {"query", "sql", "statement", "command"}

@@ -3,6 +3,7 @@
 A field is a whole value under a name. What stands inside sentences is no field.
 """
 
+import ast
 import html
 import json
 import re
@@ -37,7 +38,21 @@ def parse_json(text: str) -> object:
     try:
         return json.loads(bare)
     except (ValueError, RecursionError):
+        return _parse_repr(bare)
+
+
+_LONGEST_REPR = 20_000
+
+
+def _parse_repr(bare: str) -> object:
+    """What Python prints for a value, as servers do that return `str(result)`."""
+    if bare[-1] not in "]}" or len(bare) > _LONGEST_REPR:
         return None
+    try:
+        value: object = ast.literal_eval(bare)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    return value if isinstance(value, dict | list) else None
 
 
 def fields_of(text: str, structured: object = None) -> list[Field]:
@@ -90,7 +105,7 @@ def _with_names(fields: list[Field]) -> Iterator[Field]:
     for one in fields:
         both = _WITH_NAME.fullmatch(one.value.strip()) if "@" in one.value else None
         if both is not None:
-            for part in both.groups():
+            for part in both.groups() if "@" not in both[1] else ():
                 yield one._replace(value=part.strip(' "'))
 
 

@@ -84,6 +84,7 @@ class Source:
     """`by_value` are its fields by their squeezed value; `prose` is what stands in no short field.
 
     `named` means that the user said where to look: the call that returned it had their values.
+    `steered` means that it was looked up by what a sentence from outside says.
     """
 
     origin: TextOrigin
@@ -93,6 +94,7 @@ class Source:
     prose: str  # folded
     asked_with: list[str]
     named: bool
+    steered: bool
     addresses: dict[str, set[str]]  # what could be a destination, by kind, in comparable form
     by_value: dict[bytes, list[Field]] = field(default_factory=dict[bytes, list[Field]])
     records: dict[int, list[Field]] = field(default_factory=dict[int, list[Field]])
@@ -117,6 +119,11 @@ class Source:
 
     def says(self, value: str) -> bool:
         """Whether a sentence or a long field contains it."""
+        if value.isdigit():  # one that is no part of a date or of a longer number
+            return (
+                re.search(rf"(?<!\w)(?<!\d[-:/.,]){value}(?!\w)(?![-:/.,]\d)", self.prose)
+                is not None
+            )
         return any(stands_alone(form, self.prose) for form in _forms(value))
 
     def sentence_with(self, value: str) -> str:
@@ -130,7 +137,7 @@ class Source:
         return f"{before}{self.text[start:end]}{after}".strip()[:240]
 
 
-def prepare(text: SeenText, *, named: bool) -> Source:
+def prepare(text: SeenText, *, named: bool, steered: bool) -> Source:
     fields = fields_of(text.text, text.structured)
     body = text.text or "\n".join(one.value for one in fields)
     asked_with = [one.value for one in leaves(dict(text.asked_with))]
@@ -148,7 +155,15 @@ def prepare(text: SeenText, *, named: bool) -> Source:
     for atom in find(body):
         addresses.setdefault(text_values.kind_of(atom), set()).add(text_values.comparable(atom))
     source = Source(
-        text.origin, body, fold(body), squeeze(body), fold(rest), asked_with, named, addresses
+        text.origin,
+        body,
+        fold(body),
+        squeeze(body),
+        fold(rest),
+        asked_with,
+        named,
+        steered,
+        addresses,
     )
     for one in short:
         source.by_value.setdefault(_key(one.value), []).append(one)
@@ -239,6 +254,7 @@ class UserWords:
         self._words: set[str] = set()
         self._verbatim: list[str] = []
         self._asked = ""
+        self.question = ""  # the sentence of the proposal that asks
 
     def add(self, text: str) -> None:
         self.messages.append(UserText(text))
@@ -255,6 +271,7 @@ class UserWords:
         """
         asked = [one for one in _SENTENCE_END.split(answer[-_PROPOSAL_END:]) if _ASKS.search(one)]
         short = bool(asked) and len(words(asked[-1])) <= _SHORT_QUESTION
+        self.question = asked[-1] if asked else ""
         self._asked = "" if not asked else answer if short else asked[-1]
 
     def learn(self, text: str) -> None:
@@ -285,12 +302,17 @@ class UserWords:
         """Whether each longer word of the value is one of the user's with another ending."""
         parts = [word for word in words(value) if len(word) > 2]
         return bool(parts) and all(
-            any(_same_stem(part, word) for word in self._words) for part in parts
+            any(same_stem(part, word) for word in self._words) for part in parts
         )
 
     def gave_exactly(self, value: str) -> bool:
         alone = re.compile(rf"(?<![^\W_]){re.escape(value)}(?![^\W_])")
         return any(alone.search(text) for text in self._verbatim)
+
+    def gave_place_of(self, path: str) -> bool:
+        """Whether it is below a directory that the user named."""
+        parent = path.rstrip("/").rpartition("/")[0]
+        return "/" in parent.strip("/") and self.gave(parent)
 
     def gave_number(self, value: str) -> bool:
         return bool(text_values.numbers(value) & self._numbers)
@@ -316,7 +338,7 @@ class UserWords:
         return bool(self.proposal) and stands_alone(fold(value).strip(), fold(self.proposal))
 
 
-def _same_stem(one: str, other: str) -> bool:
+def same_stem(one: str, other: str) -> bool:
     if one == other:
         return True
     if min(len(one), len(other)) < 3 or not (one.isalpha() and other.isalpha()):
@@ -352,24 +374,35 @@ class Index:
     def add(self, text: SeenText) -> None:
         if text.origin.kind == "person":
             self.person.add(text.text)
+            if self._names_something(self.person.question):
+                self.person.proposal = self.person.proposal and self.person.question
         elif not text.origin.untrusted:
             self.person.learn(text.text)
         else:
-            source = prepare(text, named=self._is_named(text))
+            named = self._is_named(text)
+            source = prepare(text, named=named, steered=not named and self._is_steered(text))
             self.sources.append(source)
             self.outside = self.outside or not source.origin.of_workspace
             for value in source.asked_with if source.origin.kind == "page" else ():
                 self.opened |= {text_values.comparable(atom) for atom in find(value)}
 
+    @property
+    def has_pointed(self) -> bool:
+        """Whether the user said where to look."""
+        return any(source.named or source.meant(self) for source in self.sources)
+
     def fields_of(self, value: str) -> list[tuple[Source, Field]]:
         key = _key(value)
         return [(one, found) for one in self.sources for found in one.by_value.get(key, ())]
 
-    def is_place(self, value: str) -> bool:
-        """Whether the agent looked something up by it."""
+    def is_place(self, value: str, but: str = "") -> bool:
+        """Whether the agent looked something up by it, with another tool than `but`."""
         wanted = squeeze(value)
-        return len(wanted) > 2 and any(
-            wanted in squeeze(asked) for source in self.sources for asked in source.asked_with
+        return bool(wanted) and any(
+            squeeze(asked) == wanted or (len(wanted) > 2 and wanted in squeeze(asked))
+            for source in self.sources
+            if source.origin.tool != but
+            for asked in source.asked_with
         )
 
     def quoting(self, value: str) -> Source | None:
@@ -389,18 +422,18 @@ class Index:
         return seen == {text_values.comparable(atom)}
 
     def is_told(self, atom: QuotedValue) -> bool:
-        """Whether a record that the user named has it in its text, and no other of its kind."""
+        """Whether the records that the user named in one text have it, and no other of its kind."""
         kind = text_values.kind_of(atom)
         for source in self.sources:
-            for record in source.meant(self):
-                if any(atom.text in one.value for one in record):
-                    of_kind = {
-                        text_values.comparable(found)
-                        for one in record
-                        for found in find(one.value)
-                        if text_values.kind_of(found) == kind
-                    }
-                    return of_kind == {text_values.comparable(atom)}
+            of_kind = {
+                text_values.comparable(found)
+                for record in source.meant(self)
+                for one in record
+                for found in find(one.value)
+                if text_values.kind_of(found) == kind
+            }
+            if of_kind == {text_values.comparable(atom)}:
+                return True
         return False
 
     def pointed_at(self, value: str) -> Source | None:
@@ -431,9 +464,39 @@ class Index:
         return (
             self.person.gave(value)
             or self.person.proposed(value)
+            or self.person.gave_place_of(value)
+            or ("/" in value and self._is_on_named_page(value))
             or (not number(value) and self.person.inflected(value))
             or any(is_anchored(source, one, self) for source, one in self.fields_of(value))
         )
+
+    def _is_steered(self, text: SeenText) -> bool:
+        """Whether it was looked up by words of sentences, and the user did not point at those.
+
+        Or they did, and had named what to look up with this tool.
+        """
+        named = any(one.named and one.origin == text.origin for one in self.sources)
+        return any(
+            len(squeeze(one.value)) > 3
+            and self.is_said(one.value)
+            and (named or not self.pointed_at(one.value))
+            for one in leaves(dict(text.asked_with))
+        )
+
+    def _names_something(self, question: str) -> bool:
+        """Whether a question names an entry of what was read."""
+        asked = fold(question)
+        return any(
+            len(squeeze(one.value)) > 2
+            and number(one.value) is None
+            and stands_alone(fold(one.value).strip(), asked)
+            for source in (self.sources if asked else ())
+            for fields in source.by_value.values()
+            for one in fields
+        )
+
+    def _is_on_named_page(self, path: str) -> bool:
+        return any(one.origin.kind == "page" and one.quotes(path) for one in self.sources)
 
 
 def _is_meant(record: list[Field], index: Index) -> bool:
@@ -464,5 +527,7 @@ def is_anchor(value: str, index: Index) -> bool:
     if number(value) is not None or len(squeeze(value)) < 3 or not is_name(value):
         return False
     person = index.person
-    given = person.gave(value) or person.proposed(value)
-    return given or (len(words(value)) > 1 and person.inflected(value))
+    if person.gave(value) or person.proposed(value):
+        return True
+    parts = words(value)
+    return len(parts) > 1 and all(len(part) > 2 for part in parts) and person.inflected(value)

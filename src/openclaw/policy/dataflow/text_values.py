@@ -294,5 +294,14 @@ def is_near(address: str) -> bool:
     )
 
 
+def is_path(text: str) -> bool:
+    return re.fullmatch(rf"(?i)[\w./~-]*/[\w./-]+|[\w-]+\.{_FILES}", text) is not None
+
+
+def is_long_number(text: str) -> bool:
+    """Whether it is nothing but five digits or more, as in a phone number."""
+    return re.fullmatch(r"\+?\d(?:[ ()/-]{0,2}\d){4,20}", text) is not None
+
+
 def is_sensitive_path(text: str) -> bool:
     return _PATTERNS["path"].search(text) is not None
