@@ -10,13 +10,15 @@ import pkgutil
 import re
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
 import openclaw
+from openclaw.content.sanitise import prepare
 from openclaw.secrets.shapes import SHAPES
 
 # The standard library's own parser of patterns: nothing public gives their structure.
@@ -37,7 +39,7 @@ class Found:
     where: str
     pattern: str
     flags: int
-    searches: bool = True  # rather than being tried in one place only
+    uses: frozenset[str] = frozenset({"finditer"})  # how it is used: match, fullmatch, or to search
 
 
 @dataclass(frozen=True)
@@ -49,15 +51,16 @@ class Growth:
 
 
 def patterns_of_the_program() -> list[Found]:
-    """Of every module: what it compiles when it is imported, and what it gives to `re` literally."""
+    """Of every module: what it compiles when it is imported, or before it reads its first text, and
+    what it gives to `re` literally."""
     seen: dict[tuple[str, int], Found] = {}
     genuine = re.compile
 
     def recording(pattern: Any, flags: int = 0) -> re.Pattern[Any]:
         frame = sys._getframe(1)
         name = str(frame.f_globals.get("__name__", ""))
-        if name.startswith("openclaw") and isinstance(pattern, str):
-            seen.setdefault((pattern, int(flags)), Found(name, pattern, int(flags)))
+        if name.startswith("openclaw"):
+            _add(seen, name, pattern, int(flags))
         return genuine(pattern, flags)
 
     re.compile = recording
@@ -65,18 +68,70 @@ def patterns_of_the_program() -> list[Found]:
         for module in pkgutil.walk_packages(openclaw.__path__, "openclaw."):
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
+        _compile_what_is_compiled_late()
     finally:
         re.compile = genuine
     _add_imported(seen)
     for shape in SHAPES:
-        found = Found("openclaw.secrets.shapes", shape.expression, shape.flags)
-        seen.setdefault((found.pattern, found.flags), found)
+        _add(seen, "openclaw.secrets.shapes", shape.expression, shape.flags)
     trees = {path: ast.parse(path.read_text()) for path in _ROOT.rglob("*.py")}
     for path, tree in trees.items():
-        for found in _inline(path.stem, tree):
+        for found in _inline(_module(path), tree):
             seen.setdefault((found.pattern, found.flags), found)
-    anchored, named = _only_anchored(trees), _names()
-    return [_with_use(found, named, anchored) for found in seen.values()]
+    uses, named = _uses(trees), _names()
+    return [_with_uses(found, named, uses) for found in seen.values()]
+
+
+def _add(seen: dict[tuple[str, int], Found], where: str, pattern: str | bytes, flags: int) -> None:
+    pattern, flags = as_text(pattern, flags)
+    seen.setdefault((pattern, flags), Found(where, pattern, flags))
+
+
+def as_text(pattern: str | bytes, flags: int) -> tuple[str, int]:
+    """A pattern for bytes as the same one for text of those 256 characters."""
+    return (
+        (pattern.decode("latin-1"), flags | int(re.ASCII))
+        if isinstance(pattern, bytes)
+        else (pattern, flags)
+    )
+
+
+def _compile_what_is_compiled_late() -> None:
+    for name, module in list(sys.modules.items()):
+        if name.startswith("openclaw.content"):
+            for value in list(vars(module).values()):
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
+    prepare()
+
+
+def patterns_made_of_values() -> dict[str, int]:
+    """How many patterns each module makes of values, in functions, where none of them is seen here."""
+    made: Counter[str] = Counter()
+    for path in _ROOT.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        inside = {
+            node
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            for node in ast.walk(function)
+        }
+        for node in ast.walk(tree):
+            if node in inside and _is_use_of_re(node) and not _is_literal(node):
+                made[_module(path)] += 1
+    return dict(made)
+
+
+def _is_use_of_re(node: ast.AST) -> bool:
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    owner = node.func.value
+    named = isinstance(owner, ast.Name) and owner.id == "re"
+    return named and node.func.attr in (*_INLINE, "compile")
+
+
+def _is_literal(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.args[0], ast.Constant)
 
 
 def _add_imported(seen: dict[tuple[str, int], Found]) -> None:
@@ -85,20 +140,17 @@ def _add_imported(seen: dict[tuple[str, int], Found]) -> None:
         for value in values.values():
             if isinstance(value, re.Pattern):
                 value = cast("re.Pattern[str]", value)
-                flags = value.flags & ~re.UNICODE
-                seen.setdefault((value.pattern, flags), Found(name, value.pattern, flags))
+                _add(seen, name, value.pattern, value.flags & ~re.UNICODE)
 
 
-def _only_anchored(trees: Mapping[Path, ast.Module]) -> set[str]:
-    """Names that are only used with `match` and `fullmatch`."""
-    anchored: set[str] = set()
-    searching: set[str] = set()
+def _uses(trees: Mapping[Path, ast.Module]) -> dict[str, set[str]]:
+    """The methods that are called of each name."""
+    uses: dict[str, set[str]] = {}
     for path, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                uses = anchored if node.attr in ("match", "fullmatch") else searching
-                uses.add(f"{_module(path)}.{node.value.id}")
-    return anchored - searching
+                uses.setdefault(f"{_module(path)}.{node.value.id}", set()).add(node.attr)
+    return uses
 
 
 def _names() -> dict[str, str]:
@@ -107,8 +159,8 @@ def _names() -> dict[str, str]:
         values: dict[str, Any] = vars(module) if name.startswith("openclaw") else {}
         for attribute, value in values.items():
             if isinstance(value, re.Pattern):
-                value = cast("re.Pattern[str]", value)
-                compiled[f"{value.flags & ~32}{value.pattern}"] = f"{name}.{attribute}"
+                pattern, flags = as_text(cast("re.Pattern[Any]", value).pattern, value.flags)
+                compiled[f"{flags & ~32}{pattern}"] = f"{name}.{attribute}"
     return compiled
 
 
@@ -117,32 +169,30 @@ def _module(path: Path) -> str:
     return ".".join(parts[len(parts) - 1 - parts[::-1].index("openclaw") :])
 
 
-def _with_use(found: Found, named: dict[str, str], anchored: set[str]) -> Found:
+def _with_uses(found: Found, named: dict[str, str], uses: dict[str, set[str]]) -> Found:
     key = f"{re.compile(found.pattern, found.flags).flags & ~32}{found.pattern}"
-    return replace(found, searches=found.searches and named.get(key) not in anchored)
+    known = uses.get(named.get(key, ""))
+    return found if known is None else replace(found, uses=frozenset(known))
 
 
 def _inline(module: str, tree: ast.Module) -> Iterator[Found]:
     for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        call = cast("Any", node)
+        if not (_is_use_of_re(node) and _is_literal(node)) or call.func.attr == "compile":
             continue
-        owner, arguments = node.func.value, node.args
-        if not (isinstance(owner, ast.Name) and owner.id == "re" and node.func.attr in _INLINE):
-            continue
-        if arguments and isinstance(arguments[0], ast.Constant):
-            searches = node.func.attr not in ("match", "fullmatch")
-            yield Found(module, str(arguments[0].value), 0, searches)
+        yield Found(module, str(call.args[0].value), 0, frozenset({call.func.attr}))
 
 
-def growth(found: Found, seconds: float = 20) -> Growth | None:
-    """The worst growth if it is faster than linear."""
+def growth(found: Found, seconds: float = 20, longest: int = LONGEST) -> Growth | None:
+    """The worst growth if it is faster than linear; `longest` is all that it is ever given."""
     compiled = re.compile(found.pattern, found.flags)
-    use = compiled.finditer if found.searches else compiled.match
+    anchored = {"match": compiled.match, "fullmatch": compiled.fullmatch}
+    uses = {anchored.get(use, compiled.finditer) for use in found.uses}
     until = time.thread_time() + seconds
     for before, pump in _pumps(parser.parse(found.pattern, found.flags), ""):
         for repeated, prefix in ((pump, before), (before + pump, "")):
-            for ending in ENDINGS:
-                grown = _measure(use, prefix, repeated, ending)
+            for ending, use in product(ENDINGS, uses):
+                grown = _measure(use, prefix, repeated, ending, longest)
                 if grown is not None:
                     return grown
                 if time.thread_time() > until:
@@ -150,9 +200,23 @@ def growth(found: Found, seconds: float = 20) -> Growth | None:
     return None
 
 
-def _measure(use: Callable[[str], object], prefix: str, pump: str, ending: str) -> Growth | None:
+def growth_of(read: Callable[[str], object], pumps: Iterable[str], seconds: float) -> Growth | None:
+    """The first of these pumps for which the time that `read` takes grows faster than the text."""
+    until = time.thread_time() + seconds
+    for pump, ending in product(pumps, ("", "\0")):
+        grown = _measure(read, "", pump, ending, LONGEST)
+        if grown is not None:
+            return grown
+        if time.thread_time() > until:
+            return None
+    return None
+
+
+def _measure(
+    use: Callable[[str], object], prefix: str, pump: str, ending: str, longest: int
+) -> Growth | None:
     size, earlier = 10, 0.0
-    while pump and size * len(pump) <= LONGEST:
+    while pump and size * len(pump) <= longest:
         text = prefix + pump * size + ending
         elapsed = _seconds(use, text)
         if elapsed > SLOW:

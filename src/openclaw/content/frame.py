@@ -1,8 +1,9 @@
 """The frame around untrusted text."""
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -73,50 +74,92 @@ def frame(
     )
 
 
-_FRAMED = re.compile(
-    r"(?:This is [^\n]*Treat as untrusted external data\.[^\n]*?(?:marked with '(?P<mark>.)'[^\n]*)?\n)?"
-    r'<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[\w-]+)">>>\nSource: (?P<source>[^\n]*)\n'
-    r'From: (?P<sender>[^\n]*)\n---\n(?P<body>.*?)\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id="(?P=id)">>>',
-    re.DOTALL,
+_HEAD = re.compile(
+    r'<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[\w-]+)">>>\n'
+    r"Source: (?P<source>[^\n]*)\nFrom: (?P<sender>[^\n]*)\n---\n"
 )
+_END = re.compile(r'\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[\w-]+)">>>')
+_NOTICE_BEGINS, _NOTICE_SAYS = "This is ", "Treat as untrusted external data."
+_MARKED = re.compile("marked with '(.)'")
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    start: int
+    end: int
+    source: str
+    sender: str
+    body: str
+
+
+def _frames(text: str) -> Iterator[_Frame]:
+    """The frames in `text`, each with the notice before it, in linear time."""
+    ends: dict[str, deque[re.Match[str]]] = {}
+    for match in _END.finditer(text):
+        ends.setdefault(match["id"], deque()).append(match)
+    position = 0
+    for head in _HEAD.finditer(text) if ends else ():
+        own = ends.get(head["id"], deque())
+        while own and own[0].start() < head.end():
+            own.popleft()
+        if head.start() < position or not own:
+            continue
+        start, notice = _notice_before(text, position, head.start())
+        end = own.popleft()
+        body = text[head.end() : end.start()]
+        mark = _MARKED.search(notice)
+        if mark is not None:
+            lines = body.split("\n")
+            body = "\n".join(line.removeprefix(mark[1]).replace(mark[1], " ") for line in lines)
+        yield _Frame(start, end.end(), head["source"], head["sender"], body)
+        position = end.end()
+
+
+def _notice_before(text: str, position: int, head: int) -> tuple[int, str]:
+    """Where the notice begins that ends before `head`, and the end of it; `head` if there is none."""
+    line = text[max(position, text.rfind("\n", position, head - 1) + 1) : head]
+    begins, says = line.find(_NOTICE_BEGINS), line.rfind(_NOTICE_SAYS)
+    if not line.endswith("\n") or begins < 0 or says < begins:
+        return head, ""
+    return head - len(line) + begins, line[says:]
 
 
 def unframed(text: str) -> str:
     """The bodies of the frames in `text`; if there is none, `text` itself."""
-    if "<<<END_EXTERNAL_UNTRUSTED_CONTENT" not in text:
-        return text
-    bodies = [_body(match) for match in _FRAMED.finditer(text)]
+    bodies = [frame.body for frame in _frames(text)]
     return "\n".join(bodies) if bodies else text
 
 
 def unframed_in_place(text: str) -> str:
     """The text with the bodies of its frames where the frames were, for a person to read."""
-    return _FRAMED.sub(_body, text)
+    return _replaced(text, lambda frame: frame.body)
+
+
+def without_frames(text: str) -> str:
+    """Only the words outside of frames."""
+    return _replaced(text, lambda frame: " ")
+
+
+def _replaced(text: str, by: Callable[[_Frame], str]) -> str:
+    pieces: list[str] = []
+    position = 0
+    for frame in _frames(text):
+        pieces += text[position : frame.start], by(frame)
+        position = frame.end
+    return "".join([*pieces, text[position:]])
 
 
 def pieces_of(text: str) -> list[tuple[str, str]]:
     """The text inside and outside of its frames, each piece with who wrote it, if that is known."""
     pieces: list[tuple[str, str]] = []
     position = 0
-    for match in _FRAMED.finditer(text):
-        source = "MCP server" if match["source"] == MCP_SERVER else match["source"]
-        pieces.append((text[position : match.start()].strip("\n"), ""))
-        pieces.append((_body(match), f"{source} {match['sender']}"))
-        position = match.end()
+    for frame in _frames(text):
+        source = "MCP server" if frame.source == MCP_SERVER else frame.source
+        pieces.append((text[position : frame.start].strip("\n"), ""))
+        pieces.append((frame.body, f"{source} {frame.sender}"))
+        position = frame.end
     pieces.append((text[position:].strip("\n") if pieces else text, ""))
     return [piece for piece in pieces if any(piece)]
-
-
-def without_frames(text: str) -> str:
-    """Only the words outside of frames."""
-    return _FRAMED.sub(" ", text)
-
-
-def _body(match: re.Match[str]) -> str:
-    body, mark = match["body"], match["mark"]
-    if mark is None:
-        return body
-    return "\n".join(line.removeprefix(mark).replace(mark, " ") for line in body.split("\n"))
 
 
 def frame_result(result: ToolResult) -> ToolResult:

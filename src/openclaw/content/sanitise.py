@@ -263,7 +263,7 @@ _TURN = re.compile(
 )
 _LOOKED_BACK = 64
 _END_OF_SENTENCE = re.compile(r"<(/?)s>", re.IGNORECASE)
-_BEFORE_INST = re.compile(r"\s*\[\s*(?:control:)?/?\s*inst|\s*<<\s*sys", re.IGNORECASE)
+_BEFORE_INST = re.compile(r"\s*+(?:\[\s*+(?:control:)?/?\s*+inst|<<\s*+sys)", re.IGNORECASE)
 
 
 # As they are usually written. They have a fast path, since a text may be full of them.

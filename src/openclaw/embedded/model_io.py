@@ -90,7 +90,11 @@ def render_result(text: str, label: str, *, failed: bool) -> str:
 
 
 # What the agent puts in the place of an attachment that the model does not get.
-_UNSEEN = re.compile(r"\[[^\n]*: not shown(?:: [^\n]*)?\]")
+def _is_unseen(text: str) -> bool:
+    """Whether it is `[NAME: not shown]` or `[NAME: not shown: REASON]`."""
+    in_brackets = text.startswith("[") and text.endswith("]") and "\n" not in text
+    return in_brackets and (": not shown: " in text or text.endswith(": not shown]"))
+
 
 _UNAVAILABLE = re.compile(r"^The MCP server '[^'\n]+' is not available \([^)\n]*\)", re.MULTILINE)
 
@@ -119,9 +123,9 @@ def _prompt(part: UserPromptPart) -> tuple[str, str, bool]:
     if isinstance(part.content, str):
         return part.content, "", False
     texts = [piece for piece in part.content if isinstance(piece, str)]
-    unseen = len(texts) < len(part.content) or any(map(_UNSEEN.fullmatch, texts))
+    unseen = len(texts) < len(part.content) or any(map(_is_unseen, texts))
     said = texts[0] if texts and not texts[0].startswith("[") else ""
-    attached = [text for text in texts if text is not said and not _UNSEEN.fullmatch(text)]
+    attached = [text for text in texts if text is not said and not _is_unseen(text)]
     return said, "\n".join(attached), unseen
 
 

@@ -34,8 +34,8 @@ _IGNORED = frozenset(
 _TABLES = ("env", "headers")
 _SCALAR = (str, int, float)
 _TRANSPORTS = {"sse": "sse", "http": "http", "streamable-http": "http"}
-_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
-_INPUT = re.compile(r"\$\{input:([^}]+)\}")
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]{0,256})?\}")
+_INPUT = re.compile(r"\$\{input:([^}]{1,256})\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def _variables(text: str, key: str, notes: list[str]) -> str:
         notes.append(f"'{key}' was asked for at every start; set its variable instead")
         return f"<secret://env/{variable_name(match[1])}>"
 
-    plain = re.sub(r"\$\{(?!(?:env:|input:)?[A-Za-z_][\w-]*(?::-[^}]*)?\})", "$${", text)
+    plain = re.sub(r"\$\{(?!(?:env:|input:)?[A-Za-z_][\w-]*(?::-[^}]{0,256})?\})", "$${", text)
     return _INPUT.sub(asked, _VARIABLE.sub(r"${\1}", plain))
 
 

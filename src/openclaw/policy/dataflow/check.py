@@ -706,6 +706,6 @@ def _address_in(value: str) -> str | None:
 
 # Surely an address, also if it was made up.
 _SURE = re.compile(
-    r"(?i)[a-z][\w+.-]*://|www\.|\+\d|bc1\w|0x[0-9a-f]|[A-Z]{2}\d{2}[ A-Z0-9]{11}|\S+@\S+\."
+    r"(?i)[a-z][\w+.-]*://|www\.|\+\d|bc1\w|0x[0-9a-f]|[A-Z]{2}\d{2}[ A-Z0-9]{11}|\S[^\s@]*+@\S[^\s.]*+\."
 )
 _PLAIN_PATH = re.compile(r"(?::\d{1,5})?(?:/[\w.~-]{0,48}){0,8}(?:#[\w.-]{0,48})?")

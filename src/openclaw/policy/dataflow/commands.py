@@ -16,19 +16,29 @@ _NETWORK = re.compile(
 _INTO_SHELL = re.compile(
     r"\|\s*(?:sudo\s+)?(?:(?:ba|z|da)?sh|python3?|node|perl|ruby)\b|\b(?:iex|eval)\b"
 )
+# In the patterns below, nothing is read twice: what may stand between two words of a command ends
+# where the same command begins again.
+_RECURSIVE = r"-(?=\w*[rR])\w++\s++"
+_OUTSIDE = r"(?:~|\$HOME|/home/\w+|/root|/etc)/"
 # What cannot be brought back, and what lies outside any project.
 _DESTROYS = re.compile(
-    r"(?:^|\s)(?:rm\s+(?:-\S+\s+)*-\w*[rR]\w*\s+(?:-\S+\s+)*[\"']?(?:/|~|\$HOME|\.\.|\*|\.(?:\s|$))|shred\s|mkfs|dd\s+\S*of=/dev"
-    r"|find\s(?!.*-i?name)(?:.*\s)?-(?:delete|exec)\b|git\s+(?:reset\s+--hard|clean\s+-\w*f|push\s+(?:.*\s)?(?:-f|--force)\b)"
+    rf"(?:^|\s)(?:rm\s++(?:(?!{_RECURSIVE})-\S++\s++)*+{_RECURSIVE}(?:-\S++\s++)*+"
+    r"[\"']?(?:/|~|\$HOME|\.\.|\*|\.(?:\s|$))|shred\s|mkfs|dd\s+\S*of=/dev"
+    r"|find\s(?:(?:(?!-i?name|\bfind\s).)*?\s)?-(?:delete|exec)\b"
+    r"|git\s+(?:reset\s+--hard|clean\s+-\w*f|push\s++(?:(?:(?!\bgit\s).)*?\s)?(?:-f|--force)\b)"
     r"|(?:drop|truncate)\s+(?:table|database)\b"
     # What programs call it, as a word of its own: `terraform destroy`, `gh repo delete`, `npm publish`.
-    r"|(?:[\w.-]+\s+){1,3}(?:delete|destroy|prune|publish|purge|teardown)(?:\s|$))|(?:~|\$HOME|/home/\w+|/root|/etc)/\S*"
+    r"|(?:[\w.-]+\s+){1,3}(?:delete|destroy|prune|publish|purge|teardown)(?:\s|$))"
+    rf"|{_OUTSIDE}(?:(?!{_OUTSIDE})\S)*?"
     r"(?:\.ssh|\.aws|\.gnupg|\.kube|\.netrc|\.(?:bash|zsh)(?:rc|_profile|env)|\.profile|shadow|sudoers|cron)",
     re.I,
 )
+_MODULE = r"\b(?:socket|urllib|requests|subprocess)\b"
 _HIDES = re.compile(
-    r"\$\([^)]*\)\.\w|`\.\w|"
-    r"\bbase64\s+(?:-d|-D|--decode)|\b(?:eval|exec)\s*[($\"'`]|\b(?:socket|urllib|requests|subprocess)\b.*\(|/dev/tcp/"
+    r"\$\((?:[^)$]|\$(?!\())*+\)\.\w|`\.\w|"
+    r"\bbase64\s+(?:-d|-D|--decode)|\b(?:eval|exec)\s*[($\"'`]|/dev/tcp/"
+    # Up to the next such name, so that a text full of them is read once.
+    rf"|{_MODULE}(?:(?!{_MODULE})[^(\n])*+\("
 )
 # Reads or checks things in the workspace, and is the same wherever somebody writes about it.
 _ORDINARY = re.compile(

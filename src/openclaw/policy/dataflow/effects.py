@@ -384,5 +384,5 @@ def writing_parts(value: Value) -> list[str]:
 _STATEMENTS = {"query", "sql", "statement", "command"}
 _WRITES = re.compile(
     r"(?i)^\s*mutation\b|\b(?:insert\s+into|update\s+\w+\s+set|delete\s+from|drop\s+\w+|alter\s+\w+|truncate\s|grant\s"
-    r"|attach\s+database|copy\s+.*\bto\b|into\s+outfile)"
+    r"|attach\s+database|copy\s++(?:(?!\bcopy\s).)*?\bto\b|into\s+outfile)"
 )

@@ -74,7 +74,7 @@ def fields_of(text: str, structured: object = None) -> list[Field]:
 
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _SENTENCE = re.compile(r"(?<=[.!?\u3002])\s+|\n|(?<=[\u3002\uff01\uff1f])")
-_VALUE = re.compile(r"[\w.+%-]+@[\w.-]+\w|[a-z]+://\S+|\b(?=\w*\d)[\w.:/-]*\w")
+_VALUE = re.compile(r"[\w.+%-]{1,64}@[\w.-]+\w|[a-z]{1,20}://\S+|\b(?=\w*\d)[\w.:/-]*\w")
 _LABEL_WORDS = 4
 _SHORT_SENTENCE = 12
 
@@ -147,7 +147,7 @@ def _without_tags(text: str) -> str:
 _NAMED = re.compile(
     r"(\s*)((?:[-*•+]\s+)?)[*_\"'`]{0,2}([^\s:=|,;.\"'`*{}<>][^:=|,;?\n\"`*{}<>]{0,40}?)[*_\"'`]{0,2}\s*(?::|=)(?:[*_]{2})?(?:\s+(.*))?$"
 )
-_ITEM = re.compile(r"(\s*)[-*•+]\s+(.*)$")
+_ITEM = re.compile(r"(?<!\s)(\s*+)[-*•+]\s++(.*)$")
 _WORDS_IN_A_NAME = 3
 
 

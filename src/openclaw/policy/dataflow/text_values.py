@@ -93,7 +93,7 @@ def readings(text: str) -> Iterator[str]:
     plain = html.unescape(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
     candidates = [plain, unquote(plain), plain.translate(_LOOKALIKES), plain[::-1]]
     candidates.append(_AROUND_SIGNS.sub(r"\1", plain.translate(_FULL_STOPS)))
-    candidates.append(_SPACED.sub(lambda run: re.sub(r"[ .\-_*|]+(?=\w)", "", run[0]), plain))
+    candidates.append(_SPACED.sub(lambda run: re.sub(r"[ .\-_*|]{1,2}(?=\w)", "", run[0]), plain))
     undo = ((_BASE64, _from_base64), (_HEX, _from_hex), (_CODES, _from_codes))
     candidates += [
         decode(match[0]) for pattern, decode in undo for match in pattern.finditer(plain)
