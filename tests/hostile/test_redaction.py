@@ -64,6 +64,15 @@ def go_json(value: str) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+def base64_of(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def ascii_escaped(text: str) -> str:
+    units = text.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
+
+
 ENCODINGS: dict[str, Callable[[str], str]] = {
     "raw": str,
     "json": json.dumps,
@@ -96,16 +105,24 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "hex colons": lambda v: v.encode().hex(":"),
     "x escapes": lambda v: "".join(f"\\x{b:02x}" for b in v.encode()),
     "html": html.escape,
-    "u escapes": lambda v: "".join(
-        f"\\u{v.encode('utf-16-be').hex()[i : i + 4]}"
-        for i in range(0, 2 * len(v.encode("utf-16-be")), 4)
-    ),
+    "u escapes": ascii_escaped,
     "entities": lambda v: "".join(f"&#{ord(c)};" for c in v),
     "hexadecimal entities": lambda v: "".join(f"&#x{ord(c):x};" for c in v),
     "base64 twice": lambda v: base64.b64encode(base64.b64encode(v.encode())).decode(),
     "url all twice": lambda v: "".join(f"%25{b:02X}" for b in v.encode()),
     "bytes": lambda v: str(list(v.encode())),
     "bytes without spaces": lambda v: json.dumps(list(v.encode()), separators=(",", ":")),
+    "u escapes in base64": lambda v: base64_of(ascii_escaped(v)),
+    "base64 three times": lambda v: base64_of(base64_of(base64_of(v))),
+    "base64 in hex": lambda v: base64_of(v).encode().hex(),
+    "hex in base64": lambda v: base64_of(v.encode().hex()),
+    "json in base64 twice": lambda v: base64_of(base64_of(json.dumps({"key": v}))),
+    "url in base64": lambda v: base64_of("".join(f"%{b:02X}" for b in v.encode())),
+    "entities in percent": lambda v: quote("".join(f"&#{ord(c)};" for c in v)),
+    "url all three times": lambda v: "".join(f"%2525{b:02X}" for b in v.encode()),
+    "mixed": lambda v: "".join(
+        (c, f"&#{ord(c)};", f"\\u{{{ord(c):x}}}", quote(c, safe=""))[i % 4] for i, c in enumerate(v)
+    ),
     "shell": shlex.quote,
     "base32": lambda v: base64.b32encode(v.encode()).decode(),
 }

@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from openclaw.content.folding import HIDDEN, layers, may_be_encoded, shape
+from openclaw.content.folding import HIDDEN, layers, shape
+from openclaw.core.encodings import may_be_encoded
 
 # Of a longer text, the beginning and the end are read.
 _HEAD, _TAIL = 24_000, 8_000

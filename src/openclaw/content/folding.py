@@ -9,14 +9,12 @@ Two kinds of folding, both linear:
 """
 
 import codecs
-import html
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, cached_property
-from itertools import accumulate
+from functools import cache
 
+from openclaw.core.encodings import Layer, Memo, decoded
 from openclaw.core.installed import read_data
 
 # Finds characters in a text many times faster than a regex. The codec machinery has the fastest
@@ -236,10 +234,6 @@ FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800"
 # Private-use stand-ins, because `shape` may not change the length.
 LIGATURES = {"st": "\ue001", "fi": "\ue002", "fl": "\ue003", "ff": "\ue004"}
 
-# Nothing nested deeper than this is decoded: no reader does that either.
-_MOST_LAYERS = 6
-
-
 # For each ASCII character (or ligature) the code points that fold to it, as hex ranges.
 LOOKALIKES = dict(
     line.split(" ", 1)
@@ -327,96 +321,7 @@ def flatten_astral(text: str) -> str:
     return "".join(pieces)
 
 
-class _Memo(dict[str, str]):
-    """Caches what pieces of text become; only short ones, because long ones rarely recur."""
-
-    def __init__(self, become: Callable[[str], str]) -> None:
-        super().__init__()
-        self._become = become
-
-    def __missing__(self, piece: str) -> str:
-        became = self._become(piece)
-        if len(piece) <= _LONGEST_CACHED and len(self) < _MOST_CACHED:
-            self[piece] = became
-        return became
-
-
-_LONGEST_CACHED, _MOST_CACHED = 32, 8192
-_SHAPES = _Memo(shape)
-
-
-class Layer:
-    """A text that was made from another, and how its positions map back."""
-
-    def __init__(
-        self,
-        text: str,
-        source: "Layer | None" = None,
-        changed: re.Pattern[str] | None = None,
-        plain: Callable[[str], str] = str,
-    ) -> None:
-        self.text = text
-        self._source = source
-        # What was changed in the source (all of it is one group), and into what.
-        self._changed = changed
-        self._plain = plain
-
-    def span_in_source(self, start: int, end: int) -> tuple[int, int]:
-        """Where the characters from `start` to `end` came from in the undecoded text."""
-        if self._source is None:
-            return start, end
-        first = self._origin(start, at_end=False)
-        last = self._origin(end - 1, at_end=True)
-        return self._source.span_in_source(first, last)
-
-    def _origin(self, position: int, *, at_end: bool) -> int:
-        starts, origins = self._offsets
-        piece = bisect_right(starts, position) - 1
-        if piece % 2:  # an encoded piece is one whole
-            return origins[piece + 1] if at_end else origins[piece]
-        return origins[piece] + position - starts[piece] + at_end
-
-    @cached_property
-    def _offsets(self) -> tuple[list[int], list[int]]:
-        """Where each piece begins, here and in the source; rarely needed."""
-        pieces = self._changed.split(self._source.text) if self._changed and self._source else []
-        there = list(accumulate(map(len, pieces), initial=0))
-        pieces[1::2] = map(self._plain, pieces[1::2])
-        here = list(accumulate(map(len, pieces), initial=0))
-        return here, there
-
-
-_HEX = "[0-9A-Fa-f]"
-_PERCENT = rf"(?:25)*+{_HEX}{{2}}(?:%(?:25)*+{_HEX}{{2}})*+"
-_ENTITY = (
-    rf"(?:amp;)*+(?:\#(?:[0-9]{{1,7}}|[xX]{_HEX}{{1,6}});?|[A-Za-z][A-Za-z0-9]{{1,31}};"
-    "|lt|gt|LT|GT|amp|nbsp|shy|quot)"
-)
-_ESCAPE = rf"(?:u(?:{_HEX}{{4}}|\{{{_HEX}{{1,6}}\}})|x{_HEX}{{2}}|U{_HEX}{{8}})"
-# It begins with a set of characters, which the regex engine finds quickly.
-_ENCODED = re.compile(rf"([%&\\](?:(?<=%){_PERCENT}|(?<=&){_ENTITY}|(?<=\\){_ESCAPE}))")
-# A single kind begins with one character, which it finds faster still.
-_ENCODED_BY = {"%": f"(%{_PERCENT})", "&": f"(&{_ENTITY})", "\\": rf"(\\{_ESCAPE})"}
-_ENCODED_ALONE = {sign: re.compile(pattern) for sign, pattern in _ENCODED_BY.items()}
-_MAY_BE_PERCENT, _MAY_BE_ENTITY = re.compile("%[0-9A-Fa-f]"), re.compile("&[#A-Za-z]")
-# None of these is inside of an encoding, but for the `%` that stand in a row.
-_BREAK = re.compile(r"[^%#;{}A-Za-z0-9]")
-# The pieces of a longer text would fill the caches.
-_CHUNK = 1 << 16
-
-
-def may_be_encoded(text: str) -> bool:
-    return any(_encodings(text))
-
-
-def _encodings(text: str) -> Iterator[str]:
-    # Looking for a string is many times faster than for a pattern.
-    if "&" in text and _MAY_BE_ENTITY.search(text):
-        yield "&"
-    if "%" in text and _MAY_BE_PERCENT.search(text):
-        yield "%"
-    if "\\" in text and ("\\u" in text or "\\x" in text or "\\U" in text):
-        yield "\\"
+_SHAPES = Memo(shape)
 
 
 def layers(text: str) -> Iterator[Layer]:
@@ -424,7 +329,7 @@ def layers(text: str) -> Iterator[Layer]:
     outer = Layer(text)
     if not text.isascii() and ("<" in text or "[" in text):
         yield from _without_unseen(outer)
-    for layer in _decoded(outer):
+    for layer in decoded(outer):
         yield layer
         yield from _without_unseen(layer)
 
@@ -439,48 +344,3 @@ def _without_unseen(layer: Layer) -> Iterator[Layer]:
         seen = _UNSEEN.sub("", text)
         if len(seen) != len(text):
             yield Layer(seen, layer, _UNSEEN, lambda _: "")
-
-
-def _decoded(layer: Layer) -> Iterator[Layer]:
-    for _ in range(_MOST_LAYERS):
-        if not may_be_encoded(layer.text):
-            return
-        inner = "".join(map(_decode, _chunks(layer.text)))
-        if inner == layer.text:
-            return
-        layer = Layer(inner, layer, _ENCODED, _PLAIN.__getitem__)
-        yield layer
-
-
-def _chunks(text: str) -> Iterator[str]:
-    start = 0
-    while start < len(text):
-        following = _BREAK.search(text, start + _CHUNK)
-        end = following.start() if following else len(text)
-        yield text[start:end]
-        start = end
-
-
-def _decode(text: str) -> str:
-    signs = list(_encodings(text))
-    if not signs:
-        return text
-    pieces = (_ENCODED_ALONE[signs[0]] if len(signs) == 1 else _ENCODED).split(text)
-    pieces[1::2] = map(_PLAIN.__getitem__, pieces[1::2])
-    return "".join(pieces)
-
-
-def _decode_piece(encoded: str) -> str:
-    if encoded[0] == "%":
-        once = _PERCENT_OF_PERCENT.sub("%", encoded) if "%25" in encoded else encoded
-        return bytes.fromhex(once.replace("%", "")).decode(errors="replace")
-    if encoded[0] == "&":
-        entity = "&" + encoded[1:].replace("amp;", "")
-        return html.unescape(entity if entity != "&" else "&amp;")
-    escape = encoded.lstrip("\\")
-    code = int(escape[1:].strip("{}"), 16)
-    return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else escape
-
-
-_PERCENT_OF_PERCENT = re.compile("%(?:25)++")
-_PLAIN = _Memo(_decode_piece)

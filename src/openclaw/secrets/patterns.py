@@ -9,6 +9,7 @@ from typing import Final
 
 from ahocorasick_rs import AhoCorasick, BytesAhoCorasick, MatchKind
 
+from openclaw.core.encodings import Layer, decoded, long_words, readings
 from openclaw.secrets.refs import REDACTED
 from openclaw.secrets.shapes import anchors
 
@@ -109,6 +110,7 @@ _HALF: Final = re.compile(r"[\ud800-\udfff]")
 _STAND_IN: Final = "\ufffd"  # as long as what it replaces, so that offsets stay the same
 _WINDOW: Final = 1024 * 1024  # bytes searched at once
 _MIN_JOINED: Final = 8
+_MOST_READINGS: Final = 3  # base64 in base64 in base64
 _MOST_CLEAN: Final = 1024
 _LONGEST_KEYED: Final = 256  # characters of a key and its value
 _KEYS: Final = r"(?:pass|pwd|secret|token|key|cred|auth|pin|code)[\w-]{0,24}"
@@ -185,12 +187,46 @@ class Patterns:
         return spans
 
     def every_span(self, text: str, *, shapes: bool) -> list[Span]:
+        """Also spans of longer forms that something interrupts, and of what is encoded repeatedly."""
+        spans = self._with_interrupted(text, shapes=shapes)
+        if "%" in text or "&" in text or "\\" in text:
+            for layer in decoded(Layer(text)):
+                inner = self._with_interrupted(layer.text, shapes=shapes)
+                spans += [layer.span_in_source(start, end) for start, end in inner]
+        if self._joined_forms:
+            spans += self._words_that_say_a_value(text, spans)
+        return spans
+
+    def _with_interrupted(self, text: str, *, shapes: bool) -> list[Span]:
         """Also spans of longer forms interrupted by line breaks, colours or invisible characters."""
         spans = self.spans(text, shapes=shapes)
         if self._joined_forms and ("\\" in text or not text.isprintable()):
             plain = DenoisedText(text)
             spans += [plain.span(start, end) for start, end in self.joined_spans(plain.text)]
         return spans
+
+    def _words_that_say_a_value(self, text: str, found: list[Span]) -> list[Span]:
+        """Of words in base64 or hexadecimal digits in which nothing was found, those that hide a value."""
+        covered = merged(found)
+        starts = [start for start, _ in covered]
+        hidden: list[Span] = []
+        for word in long_words(text):
+            before = bisect_right(starts, word.end() - 1) - 1
+            if before >= 0 and covered[before][1] > word.start():
+                continue
+            if any(self._says_a_value(one, _MOST_READINGS) for one in readings(word[0])):
+                hidden.append(word.span())
+        return hidden
+
+    def _says_a_value(self, text: str, depth: int) -> bool:
+        texts = [text, *(layer.text for layer in decoded(Layer(text)))]
+        if any(self.joined_spans(joined(one)) for one in texts):
+            return True
+        return depth > 1 and any(
+            self._says_a_value(one, depth - 1)
+            for word in long_words(text)
+            for one in readings(word[0])
+        )
 
     def joined_spans(self, text: str) -> list[Span]:
         """Spans of longer forms in joined text, possibly overlapping."""

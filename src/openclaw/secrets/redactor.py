@@ -3,7 +3,6 @@
 import base64
 import html
 import json
-import re
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -99,9 +98,6 @@ def _all_forms(value: str) -> Iterator[str]:
     yield from _plain(value)
     yield from _url(data)
     yield from (form for form in _encoded(data) if len(form) >= _MIN_ENCODED)
-    yield from _every_character_escaped(value)
-    twice = base64.b64encode(base64.b64encode(data)).decode()
-    yield from (form for form in (twice, twice.rstrip("=")) if len(form) >= _MIN_ENCODED)
     for encoding in ("utf-16-le", "utf-16-be"):  # as PowerShell encodes commands
         wide = value.encode(encoding, "surrogatepass")
         yield from (form for form in _base64_forms(wide) if len(form) >= _MIN_ENCODED)
@@ -125,16 +121,6 @@ def _plain(value: str) -> Iterator[str]:
     yield shlex.quote(value).strip("'")
 
 
-def _every_character_escaped(value: str) -> Iterator[str]:
-    units = value.encode("utf-16-be", "surrogatepass").hex()
-    escaped = "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
-    yield escaped
-    yield re.sub(r"[a-f]", lambda digit: digit[0].upper(), escaped)
-    yield "".join(f"&#{ord(sign)};" for sign in value)
-    yield "".join(f"&#x{ord(sign):x};" for sign in value)
-    yield "".join(f"&#x{ord(sign):X};" for sign in value)
-
-
 def _html_safe_json(escaped: str, unsafe: str) -> str:
     # How Go and others write JSON.
     for character in unsafe:
@@ -149,7 +135,6 @@ def _url(data: bytes) -> Iterator[str]:
     yield from _both_cases(quote_plus(data))
     yield from _both_cases("".join(f"%{byte:02X}" for byte in data))
     yield quote(quote(data, safe=""), safe="")
-    yield from _both_cases("".join(f"%25{byte:02X}" for byte in data))
 
 
 def _both_cases(encoded: str) -> Iterator[str]:
@@ -189,9 +174,14 @@ def _blocks(form: str) -> Iterator[str]:
     if len(form) - starts[-1] < _MIN_ANYWHERE:
         starts.pop()
     for start, end in zip(starts, [*starts[1:], len(form)], strict=True):
-        block = form[start:end]
-        if len(set(block)) > 3:  # a run of one character isn't specific to this secret
+        # A run of one character isn't specific to this secret, except after what comes before it.
+        block = form[start:end] if _is_specific(form[start:end]) else form[start - _BLOCK : end]
+        if _is_specific(block):
             yield block
+
+
+def _is_specific(block: str) -> bool:
+    return len(set(block)) > 3
 
 
 def _secret_lines(value: str) -> Iterator[str]:

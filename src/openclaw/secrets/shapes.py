@@ -71,7 +71,7 @@ _NOT_CODE: Final = (
     rf"{_NOT_AN_IDENTIFIER}"
     rf"(?!(?-i:[A-Z][A-Z_]{{1,60}}){_ENDS})(?!(?:SecretStr|string){_ENDS}))"
 )
-_NOT_A_TEMPLATE: Final = rf"(?![`(=]|:[A-Za-z_]{{1,60}}{_ENDS}|\{{[\w}}]|%[({{]|\$(?:\(|[A-Za-z_]{{1,60}}{_ENDS})|(?:arn|urn|https?):|[^\s\"']{{0,60}}(?:\.\.\.|\*\*\*))"
+_NOT_A_TEMPLATE: Final = rf"(?![`(=]|:[A-Za-z_]{{1,60}}{_ENDS}|\{{[\w}}]|%[({{]|\$(?:[({{]|[A-Za-z_]{{1,60}}{_ENDS})|(?:arn|urn|https?):|[^\s\"']{{0,60}}(?:\.\.\.|…|\*\*\*))"
 # A word among words, the name of a credential, a placeholder and what is left out are no values.
 _NOT_A_NAME: Final = (
     r"(?![A-Za-z]{1,40}[.,]? [A-Za-z(])"

@@ -49,7 +49,7 @@ _LOG_PREFIX: Final = re.compile(
     ) ){0,8} \s*"""
 )
 _QUOTES: Final = "\"'`,;:()[]{}<>| \t"
-_KEY_LINE: Final = re.compile(r"\s*(?:[A-Za-z0-9+/=]{1,100}|[A-Za-z-]{1,30}: .*|)\s*")
+_KEY_LINE: Final = re.compile(r"\s*+(?:[A-Za-z0-9+/=]{1,100}|[A-Za-z-]{1,30}: .*|)\s*+")
 
 
 def _whole(text: str) -> Span:
@@ -216,7 +216,7 @@ class StreamRedactor:
     def _take_line(self, text: str) -> list[str]:
         patterns = self._redactor.patterns()
         self._count += 1
-        line = _Line(self._count, text, patterns, patterns.spans(text, shapes=True))
+        line = _Line(self._count, text, patterns, patterns.every_span(text, shapes=True))
         if self._in_private_key(text):
             line.spans.append((0, len(text)))
         for view in self._views:
@@ -236,7 +236,7 @@ class StreamRedactor:
         patterns = self._redactor.patterns()
         for line in lines:
             if line.patterns is not patterns:  # a secret became known while it was held back
-                line.spans += patterns.spans(line.text, shapes=True)
+                line.spans += patterns.every_span(line.text, shapes=True)
         return [replace_spans(line.text, line.spans) for line in lines]
 
     def _in_private_key(self, text: str) -> bool:
