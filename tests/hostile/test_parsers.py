@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.parser_targets import SEEDS, TARGETS, Disagreement, read_line_as_client
+from tests.support.pattern_growth import growth_of
 
 from openclaw.config.json5 import parse
 from openclaw.core.errors import InvalidConfig
@@ -53,6 +54,15 @@ def test_the_seeds_of_a_parser_and_their_halves_are_read(name: str) -> None:
         TARGETS[name](seed)
         for _ in range(10):
             TARGETS[name](seed[: rng.randrange(len(seed))])
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_no_parser_takes_longer_than_in_proportion(name: str) -> None:
+    def read(text: str) -> None:
+        TARGETS[name](text.encode("latin-1"))
+
+    pumps = [piece.decode("latin-1") for piece in (b"a", b"a=", b"a(", b" a", b"\n a", *PIECES)]
+    assert growth_of(read, pumps, seconds=2) is None
 
 
 def test_a_disagreement_between_parsers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

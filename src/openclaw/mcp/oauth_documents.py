@@ -99,9 +99,10 @@ def union_scopes(*scopes: str | None) -> str | None:
 
 # ---- challenges (RFC 9110, section 11.6.1)
 
-_WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_PARAMETER = re.compile(rf'({_WORD})\s*=\s*(?:"((?:[^"\\]|\\.)*+)"|({_WORD}|[^\s,"]+))\s*')
-_SCHEME = re.compile(rf"({_WORD})(?=\s|,|$)(?!\s*=)")
+_WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
+_PARAMETER = re.compile(rf'({_WORD})\s*+=\s*+(?:"((?:[^"\\]|\\.)*+)"|({_WORD}|[^\s,"]+))\s*+')
+_SCHEME = re.compile(rf"({_WORD})(?=\s|,|$)(?!\s*+=)")
+_NEITHER = re.compile(rf"{_WORD}|.", re.DOTALL)
 _MOST_CHARACTERS = 16 * 1024
 
 
@@ -140,8 +141,8 @@ def _challenges(header: str) -> tuple[tuple[str, ...], dict[str, str]]:
         elif match := _SCHEME.match(header, position):
             schemes.append(match[1].lower())
             position = match.end()
-        else:
-            position += 1
+        elif match := _NEITHER.match(header, position):
+            position = match.end()
     return tuple(schemes), parameters
 
 

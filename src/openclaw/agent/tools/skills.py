@@ -68,16 +68,16 @@ def _front_matter(text: str) -> dict[str, str]:
     lines = text.lstrip("\ufeff").splitlines()
     if not lines or lines[0].strip() != "---":
         return {}
-    fields: dict[str, str] = {}
+    fields: dict[str, list[str]] = {}
     last = ""
     for line in lines[1:]:
         if line.strip() == "---":
-            return fields
+            return {name: " ".join(filter(None, parts)) for name, parts in fields.items()}
         if line[:1].isspace() and last:
-            fields[last] = f"{fields[last]} {line.strip()}".strip()
+            fields[last].append(line.strip())
         elif found := _FIELD.fullmatch(line.strip()):
             last, value = found[1].lower(), found[2].strip()
-            fields[last] = "" if value in (">", "|", ">-", "|-") else value.strip("\"'")
+            fields[last] = [] if value in (">", "|", ">-", "|-") else [value.strip("\"'")]
     return {}
 
 

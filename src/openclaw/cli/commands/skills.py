@@ -6,9 +6,12 @@ workspace, which the agent reads as untrusted text.
 
 import argparse
 import shutil
+import struct
 import tarfile
 import tempfile
 import zipfile
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from openclaw.agent.tools.skills import Skill, plugin_skills, read_skill
@@ -50,7 +53,7 @@ def _list(args: argparse.Namespace, env: Environment) -> None:
 
 def _add(args: argparse.Namespace, env: Environment) -> None:
     with tempfile.TemporaryDirectory() as temporary:
-        folder = _unpacked(args.source, Path(temporary))
+        folder = unpacked(args.source, Path(temporary))
         try:
             skill = read_skill(folder)
         except ToolFailure as wrong:
@@ -71,13 +74,21 @@ def _links(directory: str, names: list[str]) -> list[str]:
     return [name for name in names if (Path(directory) / name).is_symlink()]
 
 
-def _unpacked(source: Path, into: Path) -> Path:
+# What the libraries raise for archives that are damaged or encrypted.
+_DAMAGED = (
+    *(OSError, EOFError, ValueError, RuntimeError, struct.error, zlib.error),
+    *(tarfile.TarError, zipfile.BadZipFile),
+)
+
+
+def unpacked(source: Path, into: Path) -> Path:
+    """The folder of a skill, or of an archive of one, which is unpacked; raises `InvalidRequest`."""
     if not source.exists():
         raise InvalidRequest(f"{source} does not exist", field="PATH")
     if not source.is_dir():
         try:
             _extract(source, into)
-        except (OSError, tarfile.TarError, zipfile.BadZipFile) as error:
+        except _DAMAGED as error:
             raise InvalidRequest(f"{source} cannot be unpacked: {error}", field="PATH") from None
         source = into
     inside = [one for one in source.iterdir() if one.is_dir()]
@@ -88,17 +99,20 @@ def _unpacked(source: Path, into: Path) -> Path:
 def _extract(archive: Path, into: Path) -> None:
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
-            _bound([one.file_size for one in packed.infolist()])
+            _bound(one.file_size for one in packed.infolist())
             packed.extractall(into)  # noqa: S202 - it strips absolute paths and `..`
         return
     with tarfile.open(archive) as packed:
-        _bound([one.size for one in packed])
+        _bound(one.size for one in packed)
         packed.extractall(into, filter="data")
 
 
-def _bound(sizes: list[int]) -> None:
-    if len(sizes) > _MOST_FILES or sum(sizes) > _MAX_BYTES:
-        raise InvalidRequest("is too large for a skill", field="PATH")
+def _bound(sizes: Iterable[int]) -> None:
+    total = 0
+    for count, size in enumerate(sizes, 1):
+        total += size
+        if count > _MOST_FILES or total > _MAX_BYTES:
+            raise InvalidRequest("it is too large for a skill", field="PATH")
 
 
 def _remove(args: argparse.Namespace, env: Environment) -> None:

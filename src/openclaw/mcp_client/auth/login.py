@@ -4,7 +4,7 @@ import webbrowser
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import anyio
 import anyio.abc
@@ -84,7 +84,7 @@ class CallbackServer:
         while self._answer is None:
             if not (pasted := (await paste(problem)).strip()):
                 return
-            _, problem = self._take_query(urlsplit(pasted).query)
+            _, problem = self._take_query(_split(pasted).query)
         self._answered.set()
 
     async def serve(self, stream: anyio.abc.SocketStream) -> None:
@@ -99,7 +99,7 @@ class CallbackServer:
 
     def _take(self, request: str) -> tuple[str, str]:
         method, _, rest = request.partition(" ")
-        target = urlsplit(rest.rpartition(" ")[0])
+        target = _split(rest.rpartition(" ")[0])
         if method != "GET" or target.path != CALLBACK_PATH:
             return "404 Not Found", "There is nothing here."
         return self._take_query(target.query)
@@ -114,6 +114,14 @@ class CallbackServer:
             self._answer = answer
         words = "You are logged in." if "code" in answer else "The login did not succeed."
         return "200 OK", f"{words} You can close this window."
+
+
+def _split(address: str) -> SplitResult:
+    """Its parts; of what is no address, none."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
 
 
 def _page(status: str, words: str) -> bytes:

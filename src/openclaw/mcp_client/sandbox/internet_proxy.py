@@ -178,7 +178,10 @@ def _host_and_port(authority: str, default: int) -> tuple[str, int]:
         host, _, port = authority.partition(":")
     if not host or not all(char.isalnum() or char in ".:-_" for char in host):
         raise NetworkUnavailable("the host is malformed")
-    return host, int(port) if port else default
+    number = int(port) if port else default
+    if not 0 < number < 65536:
+        raise NetworkUnavailable("the port is out of range")
+    return host, number
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
