@@ -67,7 +67,7 @@ class Machine:
             text=True,
             stdin=subprocess.DEVNULL,
             env=self.environ(),
-            cwd=self.home,
+            cwd=self.project,
             check=False,
         )
 
@@ -79,6 +79,19 @@ class Machine:
             "PIP_NO_DEPS": "1",
             "PIP_FIND_LINKS": str(self.wheels / "new"),
         }
+
+    @property
+    def project(self) -> Path:
+        """The current directory, with modules of the names that an upgrade uses."""
+        directory = self.home / "project"
+        directory.mkdir(exist_ok=True)
+        for name in ("pip", "openclaw"):
+            (directory / f"{name}.py").write_text(f"open({str(self.proof)!r}, 'w').close()\n")
+        return directory
+
+    @property
+    def proof(self) -> Path:
+        return self.home / "the module of the current directory ran"
 
     @property
     def state(self) -> Path:
@@ -129,6 +142,7 @@ def test_it_shows_upgrades_checks_and_goes_back(machine: Machine) -> None:
     assert (machine.state / "cron" / "jobs.json").read_text() == jobs
     assert not (machine.state / "cron" / "schedules.json").exists()
     assert "Hi" in machine.run("cron", "list").stdout
+    assert not machine.proof.exists()
 
 
 def test_a_new_version_that_cannot_use_the_state_is_taken_back(machine: Machine) -> None:

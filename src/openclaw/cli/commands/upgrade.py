@@ -15,6 +15,7 @@ from pathlib import Path
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
 from openclaw.config import state_backup
+from openclaw.config.paths import private_directory
 from openclaw.config.state_version import is_outdated
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import NotFound, OpenClawError, OperatorFacing
@@ -65,14 +66,15 @@ def run(args: argparse.Namespace, env: Environment) -> None:
 
 def _upgrade(args: argparse.Namespace, env: Environment, how: Installation) -> None:
     is_outdated(env.paths.root)  # raises if even the present version is too old
-    reinstall = how.reinstall(_commit(how) or __version__)
+    root = private_directory(env.paths.root)
+    reinstall = how.reinstall(_commit(how, root) or __version__)
     database, config, now = _database(env), env.config_file, SystemClock().now_ms()
-    backup = state_backup.back_up(env.paths.root, now, database, config, reinstall)
+    backup = state_backup.back_up(root, now, database, config, reinstall)
     try:
-        _run_all(how.upgrade)
+        _run_all(how.upgrade, root)
         version = _try_new_version(env, backup)
     except OpenClawError as error:
-        _run_all(reinstall)
+        _run_all(reinstall, root)
         hint = f"{__version__} is installed again, and nothing else was changed"
         raise OperatorFacing(f"not upgraded: {error.message}", hint=hint) from error
     facts = {"kind": how.kind, "before": __version__, "version": version, "backup": str(backup)}
@@ -91,16 +93,16 @@ def _database(env: Environment) -> Path | None:
     return None if is_address(spec) else store_path(spec, env.paths)
 
 
-def _commit(how: Installation) -> str | None:
+def _commit(how: Installation, root: Path) -> str | None:
     if how.checkout is None:
         return None
-    return _output(("git", "-C", how.checkout, "rev-parse", "HEAD")).strip()
+    return _output(("git", "-C", how.checkout, "rev-parse", "HEAD"), root).strip()
 
 
 def _try_new_version(env: Environment, backup: Path) -> str:
     """The version that is installed now; raises `OperatorFacing` if it can't use a copy of the state."""
-    program = (sys.executable, "-m", "openclaw")
-    version = _output((*program, "--version")).split()[-1]
+    program, root = (sys.executable, "-P", "-m", "openclaw"), env.paths.root
+    version = _output((*program, "--version"), root).split()[-1]
     with tempfile.TemporaryDirectory(prefix="openclaw-upgrade-") as directory:
         state = Path(directory) / "state"
         shutil.copytree(backup, state)
@@ -109,7 +111,7 @@ def _try_new_version(env: Environment, backup: Path) -> str:
             "OPENCLAW_CONFIG_PATH": str(state / "openclaw.json"),
         }
         for words in _TRIALS:
-            _output((*program, *words), {**env.environ, **own})
+            _output((*program, *words), root, {**env.environ, **own})
     return version
 
 
@@ -125,23 +127,26 @@ def _undo(args: argparse.Namespace, env: Environment) -> None:
         env.say("Nothing was changed.")
         return
     replaced = state_backup.restore(env.paths.root, backup, SystemClock().now_ms())
-    _run_all(backup.reinstall)
+    _run_all(backup.reinstall, env.paths.root)
     facts = {"restored": str(backup.path), "program": backup.program, "replaced": str(replaced)}
     env.report(args, facts, f"Restored {before}. What it replaced is in {replaced}.")
 
 
-def _run_all(commands: Iterable[Command]) -> None:
+def _run_all(commands: Iterable[Command], root: Path) -> None:
     for words in commands:
-        _output(words)
+        _output(words, root)
 
 
-def _output(words: Command, environ: dict[str, str] | None = None) -> str:
+def _output(words: Command, root: Path, environ: dict[str, str] | None = None) -> str:
+    """What it prints. It runs in our own directory: Python, pip and uv take modules and settings from
+    the one that they are started in, which may be anybody's."""
     try:
         done = subprocess.run(  # noqa: S603 - how this program was installed
             words,
             capture_output=True,
             text=True,
             env=environ,
+            cwd=root,
             check=False,
             stdin=subprocess.DEVNULL,
         )
