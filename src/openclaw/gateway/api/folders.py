@@ -25,9 +25,13 @@ _MOST_LINES = 2000  # of one file's diff
 
 def checked_folder(paths: StatePaths, text: str) -> Path:
     """A directory that conversations may work in; raises if it is none, or has our state in it."""
-    folder = Path(text).expanduser()
-    if "\0" in text or not folder.is_absolute() or not folder.is_dir():
-        raise InvalidRequest("is not a directory on the gateway's computer", field="workspace")
+    problem = InvalidRequest("is not a directory on the gateway's computer", field="workspace")
+    try:
+        folder = Path(text).expanduser()
+        if "\0" in text or not folder.is_absolute() or not folder.is_dir():
+            raise problem
+    except (OSError, RuntimeError):  # a name that is too long, or the home of nobody
+        raise problem from None
     real, state = folder.resolve(), paths.root.resolve()
     if state.is_relative_to(real) or real.is_relative_to(state):
         raise RequestRefused(403, "this directory has OpenClaw's own files in it")
