@@ -253,8 +253,7 @@ class OrderTasks:
             commands = ", ".join(f"openclaw questions answer {id}" for id in ids)
             run.change(message=f"waiting for the user: {commands}")
         while ids:
-            listed = await list_questions(store, self.handler.clock.now_ms())
-            asked = [question for question in listed if question.id in ids]
+            asked = await list_questions(store, self.handler.clock.now_ms(), ids)
             if all(question.state != "open" for question in asked):
                 return asked[0] if asked else None
             await anyio.sleep(_SYNC_SECONDS)

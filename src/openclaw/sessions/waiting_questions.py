@@ -151,9 +151,11 @@ def _waiting(document: Document) -> WaitingQuestion:
     )
 
 
-async def list_questions(store: SessionStore, now_ms: int) -> list[WaitingQuestion]:
-    """All that have not expired, the latest first; answered ones as well."""
-    documents = await store.documents(_QUESTION, limit=_MOST)
+async def list_questions(
+    store: SessionStore, now_ms: int, ids: Sequence[str] | None = None
+) -> list[WaitingQuestion]:
+    """All that have not expired, or those of `ids`, the latest first; answered ones as well."""
+    documents = await store.documents(_QUESTION, ids, limit=_MOST)
     questions = [_waiting(one) for one in documents if one.data["expires_ms"] > now_ms]
     return sorted(questions, key=lambda one: one.created_ms, reverse=True)
 
