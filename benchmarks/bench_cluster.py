@@ -25,8 +25,8 @@ from tests.support import cluster_life
 from tests.support.gateway_kit import Installation
 from tests.support.postgres_server import OwnServer
 
+from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.order_queue import OrderQueue
-from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.testing.scripted_model import scripted_model
 

@@ -29,7 +29,7 @@ from tests.support.postgres_server import make_store, own_server
 from tests.support.session_stress import StressPlan, run_stress
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.postgres.pool import parsed
+from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
 from openclaw.sessions.records import EntryKind, NewEntry, SessionRef, TurnOutcome
 from openclaw.sessions.sqlite.store import SqliteStore, open_sqlite_store

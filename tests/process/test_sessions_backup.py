@@ -8,7 +8,7 @@ import anyio.to_thread
 import pytest
 from tests.support.postgres_server import Server
 
-from openclaw.sessions.postgres.pool import parsed
+from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.sessions.records import EntryKind, NewEntry, TurnOutcome, TurnState
 from openclaw.sessions.store import SessionStore

@@ -14,7 +14,7 @@ from tests.support.lane_holder import holder, take
 from tests.support.postgres_server import OwnServer, make_store, own_server
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.postgres.pool import parsed
+from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
 from openclaw.sessions.records import EntryKind, NewEntry, StoreError, TurnOutcome, TurnState
 from openclaw.sessions.sqlite.store import open_sqlite_store

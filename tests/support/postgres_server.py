@@ -25,7 +25,8 @@ from typing import Any
 import asyncpg
 
 from openclaw.core.clock import random_id
-from openclaw.sessions.postgres.pool import Database, parsed
+from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.pool import Database
 from openclaw.sessions.postgres.store import migrate
 
 _START_SECONDS = 60.0

@@ -26,7 +26,7 @@ import anyio
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import InvalidRequest
 from openclaw.sessions.copying import SessionDetails
-from openclaw.sessions.postgres.pool import parsed
+from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
 from openclaw.sessions.records import (
     Entry,

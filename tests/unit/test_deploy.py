@@ -12,7 +12,7 @@ import yaml
 from openclaw.config.load import parse_config
 from openclaw.gateway.auth import OPEN_PATHS
 from openclaw.secrets.refs import Secret, find
-from openclaw.sessions.postgres.pool import parsed, resolved
+from openclaw.sessions.postgres.address import parsed, resolved
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

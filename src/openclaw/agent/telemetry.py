@@ -212,7 +212,11 @@ async def open_telemetry(
 
     Whatever the settings leave out, the library takes from its own `OTEL_…` variables.
     """
-    traces, metrics = _providers(settings, headers)
+    try:
+        from openclaw.agent.telemetry_export import open_providers
+    except ImportError as error:
+        raise MissingExtra("telemetry", "otel") from error
+    traces, metrics = open_providers(settings, headers)
     try:
         yield Telemetry(traces, metrics, clock)
     finally:
@@ -228,33 +232,3 @@ async def open_telemetry(
             await anyio.to_thread.run_sync(closing.join, _CLOSING_SECONDS)
         if closing.is_alive():
             logger.warning("the telemetry collector does not answer; unsent data is lost")
-
-
-def _providers(settings: "TelemetryConfig", headers: Mapping[str, str]) -> tuple[Any, Any]:
-    try:
-        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.metrics import MeterProvider
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ImportError as error:
-        raise MissingExtra("telemetry", "otel") from error
-    resource = Resource.create(
-        {"service.name": settings.service_name, "service.version": __version__}
-    )
-    sent_headers = dict(headers) or None
-
-    def address(what: str) -> str | None:
-        return f"{settings.endpoint.rstrip('/')}/v1/{what}" if settings.endpoint else None
-
-    traces = TracerProvider(resource=resource, shutdown_on_exit=False)
-    to_traces = OTLPSpanExporter(endpoint=address("traces"), headers=sent_headers)
-    traces.add_span_processor(BatchSpanProcessor(to_traces))
-    to_metrics = OTLPMetricExporter(endpoint=address("metrics"), headers=sent_headers)
-    reader = PeriodicExportingMetricReader(
-        to_metrics, export_interval_millis=settings.metric_interval_ms
-    )
-    metrics = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
-    return traces, metrics

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from openclaw.config.paths import locked, state_dir, target_of, write_atomically
 from openclaw.core.errors import InvalidRequest, NotFound, OperatorFacing
@@ -60,33 +61,35 @@ class SecretStore:
 
 
 def keyring_works() -> bool:
+    return _usable_keyring() is not None
+
+
+def _usable_keyring() -> Any | None:
+    """The library, if it is installed and this machine has a keyring."""
     try:
         import keyring
         from keyring.backends import fail, null
     except ImportError:
-        return False
-    found = keyring.get_keyring()
-    return not isinstance(found, fail.Keyring | null.Keyring) and found.priority > 0
+        return None
+    backend = keyring.get_keyring()
+    usable = not isinstance(backend, fail.Keyring | null.Keyring) and backend.priority > 0
+    return keyring if usable else None
 
 
 def _to_keyring(name: str, value: str) -> bool:
-    if not keyring_works():
+    keyring = _usable_keyring()
+    if keyring is None:
         return False
-    import keyring
-    from keyring.errors import KeyringError
-
     try:
         keyring.set_password(KEYRING_SERVICE, name, value)
         return keyring.get_password(KEYRING_SERVICE, name) == value
-    except (KeyringError, RuntimeError):
+    except (keyring.errors.KeyringError, RuntimeError):
         return False
 
 
 def _from_keyring(name: str) -> None:
-    if not keyring_works():
+    keyring = _usable_keyring()
+    if keyring is None:
         return  # nobody can read it without the keyring
-    import keyring
-    from keyring.errors import KeyringError
-
-    with suppress(KeyringError, RuntimeError):  # it is gone
+    with suppress(keyring.errors.KeyringError, RuntimeError):  # it is gone
         keyring.delete_password(KEYRING_SERVICE, name)

@@ -3,52 +3,14 @@
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
-from openclaw.agent.port import NO_LISTENER, MessageContext, Reply, TurnListener
-from openclaw.cluster.node import ClusterNode
 from openclaw.config.load import LoadedConfig
 from openclaw.core.clock import SystemClock
 from openclaw.core.events import Emit, discard
 from openclaw.gateway.gateway import GatewayBackend
-from openclaw.mcp_client.lifecycle.manager import McpManager
-from openclaw.runtime.generation import Generations, LocalBuilder
 from openclaw.runtime.hub import hub_backend
 from openclaw.runtime.runtime import Runtime, open_parts
 from openclaw.secrets.redactor import Redactor
-from openclaw.sessions.postgres.pool import Database
-from openclaw.sessions.postgres.store import PostgresStore
-
-
-class ClusteredRuntime(Runtime):
-    """The same for sessions in PostgreSQL: any gateway of the cluster may run their turns."""
-
-    def __init__(
-        self,
-        generations: Generations,
-        manager: McpManager,
-        local: LocalBuilder,
-        database: Database,
-        url: str,
-    ) -> None:
-        super().__init__(generations, manager, local)
-        self.node = self.cluster = ClusterNode(
-            database,
-            self.host.config.gateway.cluster,
-            url=url,
-            agent=self,
-            answer=self.answer_here,
-            agents=lambda: tuple(self.generation.agents),
-            servers=manager,
-            clock=self.host.clock,
-            load=self._load_models,
-        )
-
-    async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
-        return await self.node.reply(context, listener)
-
-    def _load_models(self) -> None:
-        from openclaw.runtime.answering import load_models
-
-        load_models(self.host.config.models.providers.values())
+from openclaw.sessions.postgres.address import is_address
 
 
 @asynccontextmanager
@@ -62,14 +24,13 @@ async def open_gateway_runtime(
 ) -> AsyncGenerator[Runtime]:
     """The same for a gateway: if sessions are in PostgreSQL, any gateway may run their turns."""
     async with open_parts(loaded, environ, redactor, SystemClock(), emit) as parts:
-        store = parts.generations.current.store
-        if not isinstance(store, PostgresStore):
+        if not is_address(loaded.config.sessions.store):
             yield Runtime(parts.generations, parts.manager, parts.local)
             return
-        runtime = ClusteredRuntime(
-            parts.generations, parts.manager, parts.local, store.database, url
-        )
-        async with runtime.node.joined(loaded.config.gateway.shutdown_grace_ms / 1000):
+        # Only such a store needs the cluster, and the driver, which is an extra.
+        from openclaw.runtime.clustered_runtime import open_clustered_runtime
+
+        async with open_clustered_runtime(parts, url) as runtime:
             yield runtime
 
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
-from openclaw.core.errors import InvalidRequest
+from openclaw.core.errors import InvalidRequest, MissingExtra
 from openclaw.sessions.lanes import LEASE_SECONDS
-from openclaw.sessions.postgres.pool import Resolve, is_address, resolved
-from openclaw.sessions.postgres.store import open_postgres_store
+from openclaw.sessions.postgres.address import Resolve, is_address, resolved
 from openclaw.sessions.sqlite.store import open_sqlite_store
 
 if TYPE_CHECKING:
@@ -48,6 +47,10 @@ async def open_store(
     """
     lease = lease_seconds or LEASE_SECONDS
     if is_address(spec):
+        try:
+            from openclaw.sessions.postgres.store import open_postgres_store
+        except ImportError as error:
+            raise MissingExtra("a session store on PostgreSQL", "postgres") from error
         opened = open_postgres_store(await resolved(spec, resolve), lease=lease, create=create)
     else:
         path = store_path(spec, paths)

@@ -21,7 +21,8 @@ from openclaw.cli.chat.conversation import (
     parse_command,
     tool_text,
 )
-from openclaw.cli.chat.input import LineInput, LinesAbove
+from openclaw.cli.chat.input import LineInput
+from openclaw.cli.chat.terminal_input import LinesAbove
 from openclaw.cli.chat.terminal_questions import TerminalQuestions, fields_of, pages_of, value_of
 from openclaw.cli.chat.turn_view import AnswerView, TerminalView, finished_blocks, without_last_word
 from openclaw.cli.terminal import rendered

@@ -8,7 +8,7 @@ import pytest
 
 from openclaw.cli.main import run
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.postgres.pool import parsed
+from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.sessions.records import EntryKind, NewEntry, TurnOutcome
 from openclaw.sessions.sqlite.store import open_sqlite_store

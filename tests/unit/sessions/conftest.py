@@ -10,7 +10,8 @@ import pytest
 from tests.support.postgres_server import Server
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.postgres.pool import Database, Result, Work, parsed
+from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.pool import Database, Result, Work
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.sessions.records import SessionRef
 from openclaw.sessions.sqlite.store import SqliteStore, open_sqlite_store

@@ -10,7 +10,7 @@ import pytest
 from openclaw.core.clock import SystemClock
 from openclaw.core.events import Usage
 from openclaw.sessions.copying import CopyConflict, CopyReport, copy_sessions
-from openclaw.sessions.postgres.pool import parsed
+from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.sessions.records import Entry, EntryKind, NewEntry, SessionInfo, TurnOutcome
 from openclaw.sessions.sqlite.store import open_sqlite_store

@@ -4,7 +4,7 @@ import pytest
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.secrets.refs import Secret
-from openclaw.sessions.postgres.pool import is_address, parsed, resolved
+from openclaw.sessions.postgres.address import is_address, parsed, resolved
 
 
 @pytest.mark.parametrize(

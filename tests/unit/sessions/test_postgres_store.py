@@ -22,13 +22,16 @@ import pytest
 import trustme
 from tests.support.postgres_server import Server
 
+from openclaw.config.paths import StatePaths
 from openclaw.core.errors import InvalidRequest, MissingExtra
 from openclaw.core.events import Usage
 from openclaw.sessions.lanes import Write
+from openclaw.sessions.open import open_store
 from openclaw.sessions.postgres import pool
 from openclaw.sessions.postgres import store as postgres_store
+from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.lanes import PostgresLanes
-from openclaw.sessions.postgres.pool import Database, explain, is_lost, parsed
+from openclaw.sessions.postgres.pool import Database, explain, is_lost
 from openclaw.sessions.postgres.store import (
     Migration,
     PostgresStore,
@@ -494,12 +497,14 @@ def test_a_certificate_that_is_not_trusted_is_not_tried_again() -> None:
 
 
 def test_without_its_driver_the_error_says_how_to_install_it(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     async def attempt() -> None:
-        async with Database(parsed("postgresql://127.0.0.1/x")).pooled():
+        async with open_store("postgresql://127.0.0.1/x", StatePaths(tmp_path)):
             pass
 
+    for name in ("lanes", "pool", "store"):
+        monkeypatch.delitem(sys.modules, f"openclaw.sessions.postgres.{name}")
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     with pytest.raises(MissingExtra) as missing:
         anyio.run(attempt)

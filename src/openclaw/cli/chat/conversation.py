@@ -31,7 +31,8 @@ from openclaw.sessions.usage import KEPT_DAYS, UsageLedger, money, total
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
     from openclaw.agent.tools.checkpoints import FileChange
-    from openclaw.cli.chat.input import LineInput, TerminalInput
+    from openclaw.cli.chat.input import LineInput
+    from openclaw.cli.chat.terminal_input import TerminalInput
     from openclaw.cli.chat.turn_view import AnswerView
 
 logger = logging.getLogger(__name__)

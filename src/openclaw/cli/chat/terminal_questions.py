@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import anyio
 
 from openclaw.agent.port import TurnListener
-from openclaw.cli.chat.input import ask_line, discard_typed, write_exactly
+from openclaw.cli.chat.input import write_exactly
 from openclaw.cli.terminal import wants_colour
 from openclaw.content.labels import sanitise_label
 from openclaw.core import tools
@@ -168,6 +168,21 @@ def _rows_of(line: str, columns: int) -> Iterator[str]:
     yield row
 
 
+# Most turns ask nothing, so prompt_toolkit is only loaded for the first question.
+
+
+async def _ask_line(stdin: TextIO, stdout: TextIO, question: str) -> str:
+    from openclaw.cli.chat.terminal_input import ask_line
+
+    return await ask_line(stdin, stdout, question)
+
+
+def _discard_typed(stdin: TextIO) -> None:
+    from openclaw.cli.chat.terminal_input import discard_typed
+
+    discard_typed(stdin)
+
+
 class TerminalQuestions:
     """Asks the person, one question at a time.
 
@@ -200,11 +215,11 @@ class TerminalQuestions:
         environ: Mapping[str, str],
     ) -> "TerminalQuestions":
         return cls(
-            partial(ask_line, stdin, stream),
+            partial(_ask_line, stdin, stream),
             say,
             paused,
             show=partial(write_exactly, stream),
-            discard=partial(discard_typed, stdin),
+            discard=partial(_discard_typed, stdin),
             colour=wants_colour(stream, environ),
         )
 

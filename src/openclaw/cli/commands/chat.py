@@ -14,7 +14,8 @@ import anyio
 
 from openclaw.agent.tools.checkpoints import Checkpoints
 from openclaw.cli.chat.conversation import ChatCompleter, ChatSession
-from openclaw.cli.chat.input import Interrupts, LineInput, LinesAbove, TerminalInput
+from openclaw.cli.chat.input import Interrupts, LineInput
+from openclaw.cli.chat.terminal_input import LinesAbove, TerminalInput
 from openclaw.cli.chat.terminal_questions import CommandLineApprover, TerminalQuestions
 from openclaw.cli.chat.turn_view import AnswerView, TerminalView
 from openclaw.cli.commands.agent import (

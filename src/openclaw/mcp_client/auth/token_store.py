@@ -83,7 +83,6 @@ class KeyringLoginStore(LoginStore):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         try:
-            import keyring
             import keyring.errors
         except ImportError:
             raise MissingExtra("storing logins in the keyring", "keyring") from None

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import asyncpg
 import orjson
 
 from openclaw.core.errors import Busy, NotFound
@@ -21,8 +22,6 @@ from openclaw.sessions.postgres.pool import Database
 from openclaw.sessions.records import LaneLost, SessionRef
 
 if TYPE_CHECKING:
-    import asyncpg
-
     from openclaw.sessions.postgres.pool import Connection
 
 logger = logging.getLogger(__name__)
@@ -126,8 +125,6 @@ class OrderQueue:
         query = "SELECT * FROM give_order($1, $2, $3, $4, $5, $6, $7)"
 
         async def work(connection: "Connection") -> Any:
-            import asyncpg
-
             try:
                 return await connection.fetchrow(query, *values)
             except asyncpg.NoDataFoundError:
@@ -204,8 +201,6 @@ class OrderQueue:
         """
 
         async def work(connection: "Connection") -> None:
-            import asyncpg
-
             values = (order.id, order.msg_id, order.read_ct, outcome, reply, events)
             try:
                 more = await connection.fetchval(

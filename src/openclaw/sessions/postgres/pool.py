@@ -9,114 +9,23 @@ import random
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
-from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import anyio
 import anyio.lowlevel
+import asyncpg
 
-from openclaw.core.errors import InvalidRequest, MissingExtra
-from openclaw.secrets.refs import Secret, find, has_reference, split
+from openclaw.sessions.postgres.address import Address
 from openclaw.sessions.records import StoreError
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    import asyncpg
-
     Connection: TypeAlias = asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any]
 
 logger = logging.getLogger(__name__)
-
-SCHEMES = ("postgresql", "postgres")
-
-Resolve = Callable[[str], Awaitable[Secret]]  # the value of a `secret://` reference
-
-_FIELD = "sessions.store"
-_LOCAL_NAMES = ("localhost", "::1")
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A database server; `place` names it in messages. `tls` is the driver's `ssl` argument."""
-
-    url: Secret
-    place: str
-    tls: Literal[True, "verify-full"] | None = None
-
-
-def is_address(spec: str) -> bool:
-    scheme, separator, _ = spec.strip().partition("://")
-    return bool(separator) and scheme.lower() in (*SCHEMES, "secret")
-
-
-async def resolved(spec: str, resolve: Resolve | None) -> Address:
-    """The address with its references resolved.
-
-    A reference is the whole address, or a part of it in angle brackets, as in
-    `postgresql://me:<secret://env/PGPASS>@db/app`; its value may then contain any characters.
-    """
-    spec = spec.strip()
-    if not has_reference(spec):
-        return parsed(spec)
-    if resolve is None:
-        raise InvalidRequest("a secret:// reference cannot be resolved here", field=_FIELD)
-    pieces = split(spec)
-    whole = pieces[::2] == ["", ""]
-    if not whole and not all(reference.startswith("<") for reference in pieces[1::2]):
-        raise InvalidRequest(
-            "a reference inside an address needs angle brackets around it",
-            field=_FIELD,
-            hint="write postgresql://USER:<secret://env/PGPASSWORD>@HOST/DATABASE",
-        )
-    values = [(await resolve(ref.text)).reveal() for ref in find(spec)]
-    pieces[1::2] = values if whole else [quote(value, safe="") for value in values]
-    return parsed("".join(pieces))
-
-
-def parsed(url: str) -> Address:
-    """The address; an `InvalidRequest` does not repeat it."""
-    try:
-        parts = urlsplit(url)
-        hosts = _hosts(parts)
-        query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-    except ValueError:
-        raise InvalidRequest("does not name a valid host and port", field=_FIELD) from None
-    if parts.scheme not in SCHEMES:
-        raise InvalidRequest("must be an address with postgresql://", field=_FIELD)
-    hosts += query["host"].split(",") if "host" in query else []
-    named = query.get("dbname") or query.get("database") or ""
-    database = unquote(parts.path.lstrip("/")) or named
-    place = f"{','.join(hosts) or 'the local socket'}, database '{database}'"
-    return Address(Secret(url), place, _tls(hosts, query))
-
-
-def _hosts(parts: SplitResult) -> list[str]:
-    spec = parts.netloc.rpartition("@")[2]
-    found = [unquote(host) for host in spec.split(",") if host]
-    for host in found:
-        tail = host.rpartition("]")[2] if host.startswith("[") else host
-        port = "" if host.startswith("/") else tail.partition(":")[2]
-        if port and not (port.isdecimal() and 0 < int(port) < 65536):
-            raise ValueError("port")
-    return found
-
-
-def _tls(hosts: list[str], query: dict[str, str]) -> Literal[True, "verify-full"] | None:
-    """Certificates are checked for remote hosts, unless the address says otherwise."""
-    mode, roots = query.get("sslmode"), query.get("sslrootcert", "system")
-    if mode not in (None, "verify-full") or (mode is None and all(map(_is_local, hosts))):
-        return None
-    return True if roots == "system" else "verify-full"
-
-
-def _is_local(host: str) -> bool:
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    return host.startswith("/") or name in _LOCAL_NAMES or name.startswith("127.")
-
 
 # The connection is gone, or the server is stopping or starting.
 _LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03")
@@ -125,8 +34,6 @@ _TRY_AGAIN = ("40P01", "40001", "53300")  # deadlock, serialization failure, no 
 
 def is_of_driver(error: BaseException) -> bool:
     """Whether the driver, the server or the network raised it."""
-    import asyncpg
-
     kinds = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
     if isinstance(error, kinds) or not isinstance(error, AssertionError):
         return isinstance(error, kinds)
@@ -140,8 +47,6 @@ def is_of_driver(error: BaseException) -> bool:
 
 def is_lost(error: BaseException) -> bool:
     """Whether the connection failed, so that another one may work."""
-    import asyncpg
-
     if isinstance(error, asyncpg.PostgresError):
         return _code(error).startswith(_LOST)
     if isinstance(error, ssl.SSLCertVerificationError | asyncpg.ClientConfigurationError):
@@ -151,8 +56,6 @@ def is_lost(error: BaseException) -> bool:
 
 def is_transient(error: BaseException) -> bool:
     """Whether a retry may well succeed."""
-    import asyncpg
-
     if isinstance(error, asyncpg.PostgresError) and _code(error) in _TRY_AGAIN:
         return True
     return is_lost(error)
@@ -184,8 +87,6 @@ _REASONS: dict[str, tuple[str, str | None]] = {  # and hints, by prefix of the s
 
 
 def explain(error: BaseException, place: str) -> StoreError:
-    import asyncpg
-
     hint = None
     if isinstance(error, asyncpg.PostgresError):
         code, said = _code(error), error.args[0] if error.args else type(error).__name__
@@ -249,11 +150,6 @@ class Database:
     @asynccontextmanager
     async def pooled(self) -> AsyncGenerator[Self]:
         """Open the pool while the block runs; a wrong address fails at once."""
-        try:
-            import asyncpg
-        except ImportError as error:
-            raise MissingExtra("a session store on PostgreSQL", "postgres") from error
-
         pool: asyncpg.Pool[Any] | None = None
         try:
             with translated(self.place):
@@ -307,8 +203,6 @@ class Database:
 
     async def connect(self) -> "asyncpg.Connection[Any]":
         """A connection for LISTEN and for locks that last; the caller closes it."""
-        import asyncpg
-
         with translated(self.place):
             return await asyncpg.connect(**self._arguments())
 

@@ -13,14 +13,9 @@ from openclaw.core.installed import install_command
 from openclaw.media.stored_files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
 from openclaw.sessions import queries as shared
 from openclaw.sessions.lanes import LEASE_SECONDS
+from openclaw.sessions.postgres.address import Address
 from openclaw.sessions.postgres.lanes import NOW_MS, PostgresLanes, as_query
-from openclaw.sessions.postgres.pool import (
-    RECONNECT_SECONDS,
-    SCHEMA,
-    Address,
-    Database,
-    translated,
-)
+from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, SCHEMA, Database, translated
 from openclaw.sessions.queries import Statements
 from openclaw.sessions.records import SessionDetails, SessionRef, StoreError, StoreMissing
 from openclaw.sessions.store import SessionStore

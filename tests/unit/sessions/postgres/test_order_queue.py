@@ -13,6 +13,7 @@ from tests.support.connection_bench import until
 from openclaw.core.errors import Busy, InvalidRequest, MissingExtra, NotFound, OperatorFacing
 from openclaw.sessions.postgres import lease_thread, order_queue
 from openclaw.sessions.postgres import store as postgres_store
+from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.lease_thread import OwnLoop
 from openclaw.sessions.postgres.order_queue import (
     EnqueueResult,
@@ -22,7 +23,6 @@ from openclaw.sessions.postgres.order_queue import (
     OrderQueue,
     QueuedOrder,
 )
-from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
 from openclaw.sessions.records import (
     EntryKind,
