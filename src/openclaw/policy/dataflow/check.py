@@ -157,7 +157,7 @@ class _Check:
 
     def _of_another_record(self, judged: list[Judged]) -> Iterator[Concern]:
         """An amount, if the record that the call acts on has another one in that place."""
-        targets = [one for one in judged if one.value.role in ("target", "handle", "address")]
+        targets = [one for one in judged if one.value.role == "target"]
         for one in judged if self.effect.stake == "reaches" else ():
             if one.value.role != "amount" or one.level not in ("listed", "quoted"):
                 continue
@@ -383,13 +383,7 @@ class _Check:
     def _of_value(self, one: Judged, effect: Effect) -> Iterator[Concern]:
         role, text = one.value.role, one.value.text
         if role == "command":
-            if one.level != "given":
-                delegated = self._delegated
-                bound = () if delegated else self._named_values
-                for reason, part in command_concerns(
-                    text, self.index, delegated=delegated, bound=bound
-                ):
-                    yield self._concern(one, reason, part)
+            yield from self._of_command(one)
             return
         if role == "path" and one.level != "given" and text_values.is_sensitive_path(text):
             yield self._concern(one, Reason.PLACE)
@@ -407,6 +401,16 @@ class _Check:
             yield from self._of_found_value(one, effect)
         elif self._may_be_another_number(one.value, effect) and self._has_chosen_another():
             yield self._concern(one, Reason.OBJECT)
+
+    def _of_command(self, one: Judged) -> Iterator[Concern]:
+        if one.level == "given":
+            return
+        delegated = self._delegated
+        bound = () if delegated else self._named_values
+        for reason, part in command_concerns(
+            one.value.text, self.index, delegated=delegated, bound=bound
+        ):
+            yield self._concern(one, reason, part)
 
     def _is_another_path(self, one: Judged) -> bool:
         """Whether the user named a path for this tool, and a sentence from outside this one."""
@@ -582,7 +586,7 @@ class _Check:
             for source in self.index.sources
         ):
             return True
-        if self.index.is_told(atom):
+        if self.index.is_told(atom, by_all=True):
             return True
         value = Value("", atom.text, "address")
         return any(
@@ -661,6 +665,7 @@ class _Check:
                     continue
                 if self.effect.stake == "opens" or not self._is_related(source):
                     yield self._concern(one, Reason.LEAVES, part)
+                    return
         if any(map(self._has_words_of, repeat(one), self.index.sources)):
             yield self._concern(one, Reason.LEAVES)
 

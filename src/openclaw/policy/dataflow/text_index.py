@@ -421,18 +421,13 @@ class Index:
             seen = {one for one in seen if shared & self.person.named_in(one.rpartition("@")[0])}
         return seen == {text_values.comparable(atom)}
 
-    def is_told(self, atom: QuotedValue) -> bool:
-        """Whether the records that the user named in one text have it, and no other of its kind."""
-        kind = text_values.kind_of(atom)
+    def is_told(self, atom: QuotedValue, *, by_all: bool = False) -> bool:
+        """Whether a record that the user named has it and no other of its kind, or `by_all` of a text do."""
+        told = text_values.comparable(atom)
         for source in self.sources:
-            of_kind = {
-                text_values.comparable(found)
-                for record in source.meant(self)
-                for one in record
-                for found in find(one.value)
-                if text_values.kind_of(found) == kind
-            }
-            if of_kind == {text_values.comparable(atom)}:
+            records = source.meant(self)
+            texts = [[one for record in records for one in record]] if by_all else records
+            if any(_of_kind(text, text_values.kind_of(atom)) == {told} for text in texts):
                 return True
         return False
 
@@ -499,6 +494,15 @@ class Index:
         return any(one.origin.kind == "page" and one.quotes(path) for one in self.sources)
 
 
+def _of_kind(fields: list[Field], kind: str) -> set[str]:
+    return {
+        text_values.comparable(atom)
+        for one in fields
+        for atom in find(one.value)
+        if text_values.kind_of(atom) == kind
+    }
+
+
 def _is_meant(record: list[Field], index: Index) -> bool:
     for one in record:
         local, sign, _ = one.value.partition("@")
@@ -530,4 +534,8 @@ def is_anchor(value: str, index: Index) -> bool:
     if person.gave(value) or person.proposed(value):
         return True
     parts = words(value)
-    return len(parts) > 1 and all(len(part) > 2 for part in parts) and person.inflected(value)
+    return (
+        len(parts) > 1
+        and all(len(part) > 2 or person.gave(part) for part in parts)
+        and person.inflected(value)
+    )
