@@ -219,6 +219,22 @@ async def test_no_token_gets_at_what_is_anothers(tmp_path: Path, scopes: list[st
                 assert answer.status_code == 403, path
 
 
+@pytest.mark.parametrize("scope", ["orders", "read", "tools"])
+async def test_a_scope_opens_no_route_of_another(tmp_path: Path, scope: str) -> None:
+    async with (
+        scripted_model(rules=RULES) as model,
+        three_clients(tmp_path / "state", model.url, {"mallory": [scope]}) as clients,
+    ):
+        for endpoint in endpoints_of_gateway():
+            if endpoint.needs in (None, scope):
+                continue
+            for method in endpoint.methods.split() or ("GET", "POST", "DELETE"):
+                path = endpoint.path.replace(":path", "")
+                answer = await clients["mallory"].request(method, path, json={})
+                assert answer.status_code == 403, (method, path)
+    assert not model.requests
+
+
 async def _sizes(user: httpx2.AsyncClient, victims: Mapping[str, Belongings]) -> list[int]:
     infos = [await user.get(f"/api/sessions/{one.session}") for one in victims.values()]
     return [info.json()["session"]["entries"] for info in infos]

@@ -62,7 +62,7 @@ def test_no_parser_takes_longer_than_in_proportion(name: str) -> None:
         TARGETS[name](text.encode("latin-1"))
 
     pumps = [piece.decode("latin-1") for piece in (b"a", b"a=", b"a(", b" a", b"\n a", *PIECES)]
-    assert growth_of(read, pumps, seconds=2) is None
+    assert growth_of(read, pumps, seconds=1) is None
 
 
 def test_a_disagreement_between_parsers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,12 @@
 """No regular expression takes longer than in proportion to the text that it is given."""
 
+from itertools import count
+
 import pytest
 from tests.support.pattern_growth import (
-    LONGEST,
     Found,
     growth,
+    growth_of,
     patterns_made_of_values,
     patterns_of_the_program,
 )
@@ -12,8 +14,12 @@ from tests.support.pattern_growth import (
 from openclaw.embedded.model import RouterPlanner
 from openclaw.embedded.model_io import Turn
 from openclaw.embedded.router import MAX_MESSAGE
+from openclaw.policy.dataflow.check import Call, check
+from openclaw.policy.dataflow.effects import Tool
+from openclaw.policy.dataflow.rules import FlowRules
+from openclaw.policy.dataflow.text_index import PERSON, Index, SeenText, TextOrigin
 
-# Only the beginning of a message is read; see the last test.
+# Only the beginning of a message is read (see the last test), so they may take quadratic time.
 READ_IN_PART = {
     f"openclaw.embedded.{name}": MAX_MESSAGE for name in ("arguments", "entities", "tool_intent")
 }
@@ -54,12 +60,65 @@ def test_no_pattern_is_slow() -> None:
     assert len(patterns) > 400
     slow = {
         f"{found.where}: {found.pattern}": growth(
-            found, seconds=1, longest=READ_IN_PART.get(found.where, LONGEST)
+            found, seconds=1, longest=READ_IN_PART.get(found.where)
         )
         for found in patterns
         if not found.pattern.startswith(BOUNDED)
     }
     assert {pattern: worst for pattern, worst in slow.items() if worst is not None} == {}
+
+
+LONG_ARGUMENTS = (
+    *(
+        "ordinary words in a sentence. ",
+        "a@a",
+        "https://evil.test/?d=1 ",
+        "aGVsbG8gd29ybGQ",
+        "61 62 63 ",
+    ),
+    *(
+        "1.234,5 ",
+        "AB12 3456 7890 ",
+        "- name: x\n",
+        "copy x ",
+        "rm -a ",
+        "find x ",
+        "socket ",
+        "$(a",
+    ),
+    *(
+        "git push ",
+        "/etc/x",
+        "./a/b/",
+        "%41",
+        "&#97;",
+        "[a]",
+        "(((",
+        " ",
+        "\n",
+        '"a',
+        "a=b ",
+        "a.b.",
+    ),
+    *("1", "\u0430 ", "a b c ", "104 101 ", "id_rsa/", "\\u0041"),
+)
+
+
+@pytest.mark.parametrize("parameter", ["text", "command", "path"])
+def test_an_argument_is_checked_in_proportion_to_its_length(parameter: str) -> None:
+    page = SeenText(TextOrigin("page", "https://a.example"), "ordinary text in a sentence. " * 50)
+    index = Index()
+    index.add(SeenText(PERSON, "Write a note about the report."))
+    index.add(page)
+    tool = Tool("notes", "write_note", {"properties": {parameter: {"type": "string"}}})
+
+    number = count()
+
+    def judge(value: str) -> None:
+        never_cached = f"{value} {next(number)}"
+        check(Call(tool, {parameter: never_cached}), index, FlowRules())
+
+    assert growth_of(judge, LONG_ARGUMENTS, seconds=8) is None
 
 
 def test_every_pattern_that_is_made_of_values_is_known() -> None:

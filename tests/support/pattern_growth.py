@@ -29,6 +29,7 @@ compiler: Any = importlib.import_module("re._compiler")
 _ROOT = Path(openclaw.__path__[0])
 SLOW = 0.04  # seconds; less says nothing about growth
 LONGEST = 24_000
+_LINEAR, _QUADRATIC = 1.5, 2.5  # the powers from which growth is more than that
 ENDINGS = ("", "\0", "\n", "!x")
 _INLINE = {"search", "match", "fullmatch", "sub", "split", "findall", "finditer", "subn"}
 _SAMPLES = "a0A .-_/:@=<([{\"'`\\\n\t%&#é\u200b"
@@ -183,8 +184,9 @@ def _inline(module: str, tree: ast.Module) -> Iterator[Found]:
         yield Found(module, str(call.args[0].value), 0, frozenset({call.func.attr}))
 
 
-def growth(found: Found, seconds: float = 20, longest: int = LONGEST) -> Growth | None:
-    """The worst growth if it is faster than linear; `longest` is all that it is ever given."""
+def growth(found: Found, seconds: float = 20, longest: int | None = None) -> Growth | None:
+    """The growth if it is faster than linear; quadratic, if `longest` is all that it is ever given."""
+    power = _LINEAR if longest is None else _QUADRATIC
     compiled = re.compile(found.pattern, found.flags)
     anchored = {"match": compiled.match, "fullmatch": compiled.fullmatch}
     uses = {anchored.get(use, compiled.finditer) for use in found.uses}
@@ -192,7 +194,7 @@ def growth(found: Found, seconds: float = 20, longest: int = LONGEST) -> Growth 
     for before, pump in _pumps(parser.parse(found.pattern, found.flags), ""):
         for repeated, prefix in ((pump, before), (before + pump, "")):
             for ending, use in product(ENDINGS, uses):
-                grown = _measure(use, prefix, repeated, ending, longest)
+                grown = _measure(use, prefix, repeated, ending, longest or LONGEST, power)
                 if grown is not None:
                     return grown
                 if time.thread_time() > until:
@@ -204,7 +206,7 @@ def growth_of(read: Callable[[str], object], pumps: Iterable[str], seconds: floa
     """The first of these pumps for which the time that `read` takes grows faster than the text."""
     until = time.thread_time() + seconds
     for pump, ending in product(pumps, ("", "\0")):
-        grown = _measure(read, "", pump, ending, LONGEST)
+        grown = _measure(read, "", pump, ending, LONGEST, _LINEAR)
         if grown is not None:
             return grown
         if time.thread_time() > until:
@@ -213,7 +215,12 @@ def growth_of(read: Callable[[str], object], pumps: Iterable[str], seconds: floa
 
 
 def _measure(
-    use: Callable[[str], object], prefix: str, pump: str, ending: str, longest: int
+    use: Callable[[str], object],
+    prefix: str,
+    pump: str,
+    ending: str,
+    longest: int,
+    power: float,
 ) -> Growth | None:
     size, earlier = 10, 0.0
     while pump and size * len(pump) <= longest:
@@ -223,7 +230,7 @@ def _measure(
             step = _next(size) / size
             again = _seconds(use, text)  # a busy machine is no growth
             elapsed = min(elapsed, again)
-            if elapsed > SLOW and elapsed > earlier * step**1.5:
+            if elapsed > SLOW and elapsed > earlier * step**power:
                 return Growth(pump, size, elapsed, elapsed / max(earlier, 1e-9))
         earlier, size = elapsed, _next(size)
     return None

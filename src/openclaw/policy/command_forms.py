@@ -224,8 +224,20 @@ FORMS = (
         clusters=False,
     ),
     Form("go vet", "`go vet`, of any packages here", "-v", {}, (_PACKAGES,), clusters=False),
-    Form("ruff check", "`ruff check`, of any files here", "--fix --diff -q", {}, (_PATH,)),
-    Form("ruff format", "`ruff format`, of any files here", "--check --diff -q", {}, (_PATH,)),
+    Form(
+        "ruff check",
+        "`ruff check`, of any files here, also with corrections (`--fix`)",
+        "--fix --diff -q",
+        {},
+        (_PATH,),
+    ),
+    Form(
+        "ruff format",
+        "`ruff format`, which rewrites any files here",
+        "--check --diff -q",
+        {},
+        (_PATH,),
+    ),
 )
 _BY_RULE = {form.rule: form for form in FORMS}
 

@@ -85,13 +85,17 @@ async def test_a_conversation_works_in_the_directory_that_it_was_given(
 
 
 @pytest.mark.parametrize(
-    ("place", "status"), [("state", 403), ("state/inside", 403), (".", 403), ("missing", 400)]
+    ("place", "status"),
+    [
+        *(("state", 403), ("state/inside", 403), (".", 403), ("missing", 400)),
+        *(("x" * 300, 400), ("~nobody-has-this-name/x", 400)),
+    ],
 )
 async def test_a_directory_with_our_state_is_for_no_conversation(
     installation: Installation, opened: Open, tmp_path: Path, place: str, status: int
 ) -> None:
     (tmp_path / "state" / "inside").mkdir()
-    path = str(tmp_path / place)
+    path = place if place.startswith("~") else str(tmp_path / place)
     async with scripted_model() as model:
         configure(installation, model.url)
         async with opened() as client:
