@@ -7,6 +7,7 @@ from tests.support.pattern_growth import (
     Found,
     growth,
     growth_of,
+    nested_possessive,
     patterns_made_of_values,
     patterns_of_the_program,
 )
@@ -133,3 +134,11 @@ async def test_a_message_without_end_is_read_in_part(pump: str) -> None:
     for beginning in ("", "remember that ", "please "):
         turn = Turn(message=beginning + pump * (2_000_000 // len(pump)) + "!")
         await RouterPlanner().plan(turn, (), 100)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_possessive_group_is_inside_another_repetition() -> None:
+    assert nested_possessive(r"(?:a(?:bc)?+)*")
+    assert not nested_possessive(r"(?:ab++(?:cd)*)+(?:ef)*+")
+    found = {one.pattern for one in patterns_of_the_program() if nested_possessive(one.pattern)}
+    assert found == set()

@@ -313,3 +313,27 @@ def _first(code: Any, argument: Any) -> str:
         if kind is codes.RANGE:
             return chr(value[0])
     return "x"
+
+
+def nested_possessive(pattern: str, flags: int = 0) -> bool:
+    """Whether a group is repeated possessively (`)*+`) inside another repetition.
+
+    Python before 3.11.5, which Debian 12 has, matches such patterns wrongly or never ends.
+    """
+    return _nested(parser.parse(pattern, flags), inside=False)
+
+
+def _nested(node: Any, *, inside: bool) -> bool:
+    if isinstance(node, tuple) and node and isinstance(node[0], _CODE) and node[0] in _REPEATS:
+        code, (_, most, body) = cast("tuple[Any, tuple[int, int, Any]]", node)
+        group = len(body) > 1 or body[0][0] in (codes.BRANCH, codes.SUBPATTERN)
+        if group and inside and code is codes.POSSESSIVE_REPEAT:
+            return True
+        return _nested(body, inside=inside or (group and most > 1))
+    if isinstance(node, tuple | list | parser.SubPattern):
+        return any(_nested(child, inside=inside) for child in cast("list[Any]", node))
+    return False
+
+
+_CODE = cast("type[Any]", type(codes.MAX_REPEAT))  # a number with a name
+_REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)

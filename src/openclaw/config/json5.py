@@ -67,7 +67,7 @@ BYTE_ORDER_MARK = "\ufeff"
 Kind = Literal["object", "array", "string", "number", "boolean", "null"]
 
 _BLANK = "\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-_SKIP = re.compile(rf"(?:[{_BLANK}]+|//[^\n\r\u2028\u2029]*|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
+_SKIP = re.compile(rf"(?:[{_BLANK}]+|//[^\n\r\u2028\u2029]*|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/)*")
 _NAME = re.compile(r"(?![0-9])(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})+")
 _NUMBER = re.compile(
     r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"

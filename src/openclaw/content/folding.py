@@ -283,8 +283,8 @@ _HIDDEN = re.compile(f"[{_HIDDEN_RANGES}]")
 # Except NUL.
 _CONTROLS = "\x01-\x08\x0b\x0e-\x1f\x7f-\x9f"
 # It begins with a set of characters, which the regex engine finds quickly.
-_ONE_UNSEEN = rf"[\0{_CONTROLS}{_HIDDEN_RANGES}](?:(?<=\x1b)\[[0-9;:?]*+[A-Za-z])?+"
-_UNSEEN = re.compile(f"({_ONE_UNSEEN}(?:{_ONE_UNSEEN})*+)")
+_SOME_UNSEEN = rf"[\0{_CONTROLS}{_HIDDEN_RANGES}]++(?:(?<=\x1b)\[[0-9;:?]*+[A-Za-z])?"
+_UNSEEN = re.compile(f"((?:{_SOME_UNSEEN})+)")
 
 
 @cache

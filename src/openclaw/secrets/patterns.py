@@ -20,7 +20,7 @@ NOISE: Final = re.compile(
     r"(?:[\s\x00-\x1a\x1c-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
     r"\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0]++"
     r"|\\++[nrt]?+"
-    r"|\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\))?+)++"
+    r"|\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\))?)+"
 )
 
 # Characters scanned without a break; other threads have to wait meanwhile.
