@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from openclaw.cli.build_version import version_text
 from openclaw.version import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +111,7 @@ def test_the_version_is_named_in_one_place() -> None:
 
 def test_the_installed_program_is_the_wheels(installed: Path, home: Path) -> None:
     done = run(installed, home, "--version")
-    assert (done.returncode, done.stdout) == (0, f"openclaw {__version__}\n")
+    assert (done.returncode, done.stdout) == (0, f"openclaw {version_text()}\n")
     python = installed / "bin" / "python"
     found = subprocess.run(
         [python, "-c", "import openclaw; print(openclaw.__file__)"],

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from openclaw.cli.build_version import version_text
 from openclaw.config.state_backup import backups
 from openclaw.version import __version__
 
@@ -42,6 +43,8 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ROOT / name, source)
     shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "man", source / "man")
+    (source / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/build_hook.py", source / "scripts")
     version = source / "src/openclaw/version.py"
     version.write_text(version.read_text().replace(__version__, NEWER))
     module = source / "src/openclaw/config/state_version.py"
@@ -131,14 +134,14 @@ def test_it_shows_upgrades_checks_and_goes_back(machine: Machine) -> None:
     assert not backups(machine.state)
 
     done = machine.run("upgrade", "--yes")
-    assert done.stdout.startswith(f"Upgraded from {__version__} to {NEWER}."), done.stderr
+    assert done.stdout.startswith(f"Upgraded from {version_text()} to {NEWER}."), done.stderr
     migrated = machine.run("skills")
     assert "was migrated from version 1 to 2; a backup is in" in migrated.stderr
     assert (machine.state / "cron" / "schedules.json").read_text() == jobs
 
     undone = machine.run("upgrade", "--undo", "--yes")
     assert undone.returncode == 0, undone.stderr
-    assert machine.run("--version").stdout == f"openclaw {__version__}\n"
+    assert machine.run("--version").stdout == f"openclaw {version_text()}\n"
     assert (machine.state / "cron" / "jobs.json").read_text() == jobs
     assert not (machine.state / "cron" / "schedules.json").exists()
     assert "Hi" in machine.run("cron", "list").stdout
@@ -152,5 +155,5 @@ def test_a_new_version_that_cannot_use_the_state_is_taken_back(machine: Machine)
     assert done.returncode == 1
     assert "Not upgraded: " in done.stderr
     assert "schedules.json" in done.stderr
-    assert machine.run("--version").stdout == f"openclaw {__version__}\n"
+    assert machine.run("--version").stdout == f"openclaw {version_text()}\n"
     assert not (machine.state / "version.json").exists()

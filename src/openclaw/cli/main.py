@@ -59,9 +59,9 @@ def _open_closed_streams() -> None:
 def run(program: str, arguments: list[str], *, own_process: bool = False) -> int:
     """Returns the exit code; `own_process` if nothing else runs in this process."""
     if arguments in (["--version"], ["-V"]):
-        from openclaw.version import __version__
+        from openclaw.cli.build_version import version_text
 
-        sys.stdout.write(f"{program} {__version__}\n")
+        sys.stdout.write(f"{program} {version_text()}\n")
         return 0
     if arguments[:1] in (["mcp-server"], ["mcp-hub"]):
         # A client waits for the handshake: nothing else is imported before it is answered.

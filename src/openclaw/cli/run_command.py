@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar, TypeVarTuple
 import anyio
 
 from openclaw.cli import parser
+from openclaw.cli.build_version import version_text
 from openclaw.cli.environment import Environment
 from openclaw.cli.logging_setup import configure_for
 from openclaw.cli.terminal import visible
 from openclaw.config.state_version import record_version
 from openclaw.core import errors
-from openclaw.version import __version__
 
 if TYPE_CHECKING:
     from anyio import CancelScope
@@ -136,7 +136,7 @@ def _no_command(program: str, arguments: list[str]) -> int:
         sys.stdout.write(_help(program))
         return errors.EXIT_OK
     if "--version" in arguments:
-        sys.stdout.write(f"{program} {__version__}\n")
+        sys.stdout.write(f"{program} {version_text()}\n")
         return errors.EXIT_OK
     unknown = [word for word in arguments if word.startswith("-") and word not in _OPTIONS]
     if unknown:

@@ -33,7 +33,7 @@ class Installation:
         """The commands that bring back a version, which is a commit if this is a checkout."""
         if self.checkout is not None:
             switch = ("git", "-C", self.checkout, "checkout", "--quiet", version)
-            return (switch, (f"{self.checkout}/scripts/setup",))
+            return (switch, *self.upgrade[1:])
         url, _ = _origin()
         wanted = f" @ {url}" if url else f"=={version}"
         return ((*_installer(), DISTRIBUTION + _named(_extras()) + wanted),)
@@ -41,14 +41,18 @@ class Installation:
 
 def installation() -> Installation:
     prefix, url, editable = Path(sys.prefix), *_origin()
+    source = url2pathname(urlsplit(url).path) if url.startswith("file:") else ""
+    pull = ("git", "-C", source, "pull", "--quiet", "--ff-only")
     if editable:
-        checkout = url2pathname(urlsplit(url).path)
-        pull = ("git", "-C", checkout, "pull", "--quiet", "--ff-only")
-        return Installation("checkout", (pull, (f"{checkout}/scripts/setup",)), checkout)
+        return Installation("checkout", (pull, (f"{source}/scripts/setup",)), source)
     if (prefix / _IMAGE).is_file():
         return Installation("container")
     if not Path(__file__).is_relative_to(prefix) and not _is_installed():
         return Installation("single file")
+    if source and Path(source, ".git").exists():  # installed from it with `pip install .`
+        replace = ("--reinstall-package", DISTRIBUTION) if _installer()[0] == "uv" else ()
+        again = (*_installer(), *replace, f"{DISTRIBUTION}{_named(_extras())} @ {url}")
+        return Installation("copy of a checkout", (pull, again), source)
     if (prefix / "uv-receipt.toml").is_file():
         return Installation("uv tool", (("uv", "tool", "upgrade", DISTRIBUTION),))
     if (prefix / "pipx_metadata.json").is_file():

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from openclaw.cli.build_version import version_text
 from openclaw.cli.main import run
-from openclaw.version import __version__
 
 
 @pytest.mark.requirement("O-9")
@@ -15,7 +15,7 @@ def test_the_version_is_printed_under_the_name_that_was_called(
 ) -> None:
     assert run("openclaw", ["--version"]) == 0
     assert run("clawdbot", ["-V"]) == 0
-    assert capsys.readouterr().out == f"openclaw {__version__}\nclawdbot {__version__}\n"
+    assert capsys.readouterr().out == f"openclaw {version_text()}\nclawdbot {version_text()}\n"
 
 
 def test_the_version_loads_neither_pydantic_nor_the_sdk_nor_argparse() -> None:

@@ -107,6 +107,19 @@ def test_a_checkout_is_pulled_and_set_up_and_brought_back_by_its_commit(site: Pa
     assert switch == "git -C /home/me/claw checkout --quiet 0.1.0"
 
 
+def test_what_pip_copied_from_a_checkout_is_pulled_and_installed_again(site: Path) -> None:
+    """Not asked of an index: the README installs from a checkout, and the index may not have it."""
+    (site / "openclaw_runtime-1.dist-info/INSTALLER").write_text("pip\n")
+    checkout = site / "a claw"
+    (checkout / ".git").mkdir(parents=True)
+    came_from(site, {"url": checkout.as_uri(), "dir_info": {}})
+    kind, pull, install, switch, again = as_commands(site)
+    pip = f"{sys.executable} -m pip install openclaw-runtime @ {checkout.as_uri()}"
+    assert (kind, install, again) == ("copy of a checkout", pip, pip)
+    assert pull == f"git -C {checkout} pull --quiet --ff-only"
+    assert switch == f"git -C {checkout} checkout --quiet 0.1.0"
+
+
 def test_a_single_file_and_a_container_are_replaced_by_hand(site: Path) -> None:
     assert (installation().kind, installation().upgrade) == ("single file", ())
     (site / "openclaw-image").touch()

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
+from openclaw.cli.build_version import version_text
 from openclaw.cli.commands.models import choices, why_unusable
 from openclaw.cli.commands.secrets import check_all
 from openclaw.cli.commands.sessions import open_named_store
@@ -130,7 +131,11 @@ def _failed(check: str, error: OpenClawError, before: str = "") -> Finding:
 
 def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
     """Look at everything; with `start`, start each MCP server and ask each provider once."""
-    yield Finding("python", OK, f"Python {sys.version.split()[0]} on {sys.platform}")
+    yield Finding(
+        "python",
+        OK,
+        f"OpenClaw {version_text()}, Python {sys.version.split()[0]} on {sys.platform}",
+    )
     yield from _certificates(env)
     try:
         is_outdated(env.paths.root)

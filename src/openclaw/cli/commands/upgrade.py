@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from openclaw.cli.build_version import build_commit, version_text
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
 from openclaw.config import state_backup
@@ -19,7 +20,12 @@ from openclaw.config.paths import private_directory
 from openclaw.config.state_version import is_outdated
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import NotFound, OpenClawError, OperatorFacing
-from openclaw.core.installed import Command, Installation, installation, shown_command
+from openclaw.core.installed import (
+    Command,
+    Installation,
+    installation,
+    shown_command,
+)
 from openclaw.gateway.lock import running_gateway
 from openclaw.sessions.open import is_address, store_path
 from openclaw.version import __version__
@@ -28,6 +34,7 @@ _BY_HAND = {
     "container": "pull the new image and start the container again",
     "single file": "download the new file and put it in the place of the old one",
 }
+_WAY = {"pip": "with pip", "pipx": "with pipx"}
 # What the new version must be able to do with a copy of the state.
 _TRIALS = (
     ("config", "validate"),
@@ -56,7 +63,7 @@ def run(args: argparse.Namespace, env: Environment) -> None:
         env.report(
             args,
             facts,
-            f"OpenClaw {__version__}, installed as a {how.kind}. To upgrade it, run:",
+            f"OpenClaw {version_text()}, installed {_WAY.get(how.kind, f'as a {how.kind}')}. To upgrade it, run:",
             *lines,
             f"{env.program} upgrade --yes does that, with a backup and a check of your state.",
         )
@@ -78,7 +85,9 @@ def _upgrade(args: argparse.Namespace, env: Environment, how: Installation) -> N
         hint = f"{__version__} is installed again, and nothing else was changed"
         raise OperatorFacing(f"not upgraded: {error.message}", hint=hint) from error
     facts = {"kind": how.kind, "before": __version__, "version": version, "backup": str(backup)}
-    lines = [f"Upgraded from {__version__} to {version}. To go back: {env.program} upgrade --undo"]
+    lines = [
+        f"Upgraded from {version_text()} to {version}. To go back: {env.program} upgrade --undo"
+    ]
     if running_gateway(env.paths.gateway_lock) is not None:
         lines.append(f"The gateway is still the old one: {env.program} gateway restart")
     env.report(args, facts, *lines)
@@ -96,13 +105,15 @@ def _database(env: Environment) -> Path | None:
 def _commit(how: Installation, root: Path) -> str | None:
     if how.checkout is None:
         return None
+    if (commit := build_commit()) is not None:
+        return commit
     return _output(("git", "-C", how.checkout, "rev-parse", "HEAD"), root).strip()
 
 
 def _try_new_version(env: Environment, backup: Path) -> str:
     """The version that is installed now; raises `OperatorFacing` if it can't use a copy of the state."""
     program, root = (sys.executable, "-P", "-m", "openclaw"), env.paths.root
-    version = _output((*program, "--version"), root).split()[-1]
+    version = _output((*program, "--version"), root).strip().partition(" ")[2]
     with tempfile.TemporaryDirectory(prefix="openclaw-upgrade-") as directory:
         state = Path(directory) / "state"
         shutil.copytree(backup, state)
