@@ -176,6 +176,24 @@ async def test_ctrl_c_stops_the_answer_and_not_the_program(
     assert [request.last_text for request in model.requests] == ["say it slowly", "hello"]
 
 
+async def test_esc_stops_the_answer_and_other_keys_wait_for_the_prompt(
+    environ: dict[str, str], model: ScriptedModel
+) -> None:
+    def typing(terminal: Terminal) -> None:
+        terminal.send("say it slowly")
+        terminal.until("word word word")
+        terminal.type("hello\x1b[D\x1b[C")  # arrow keys begin with Esc, too
+        terminal.until("word word word")
+        terminal.type("\x1b")
+        terminal.until("(stopped)")
+        terminal.until("> hello")
+        terminal.type("\r")
+        terminal.until("You said hello")
+
+    await at_terminal(environ, typing)
+    assert [request.last_text for request in model.requests] == ["say it slowly", "hello"]
+
+
 async def test_a_spinner_shows_that_something_goes_on(environ: dict[str, str]) -> None:
     def typing(terminal: Terminal) -> None:
         terminal.send("never answer")
@@ -405,7 +423,7 @@ async def test_a_script_gives_its_consent_or_is_told_what_it_lacks(
     out, err = await run()
     assert "Waiting for your answer: Write a.txt?" in out
     assert "They say" not in out
-    assert "Needed your approval, and nobody could be asked: write." in err
+    assert "Needed your approval: write." in err
     assert "add --yes-to write" in err
     assert not written.exists()
     out, _ = await run("--json")

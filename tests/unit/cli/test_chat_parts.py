@@ -112,6 +112,7 @@ def test_files_named_with_an_at_sign_are_found_in_a_message(tmp_path: Path) -> N
     text = f'@{a} and @"{b}", then @{d}, @{a} again, me@{a}, @{tmp_path} and @nothing'
     assert mentions(text) == ([a, b, d], [str(tmp_path)])
     assert mentions("@me and @/nope.txt") == ([], ["/nope.txt"])
+    assert mentions("Look at @missing.txt, @me!") == ([], ["missing.txt"])
     assert mentions("@~/a.txt", tmp_path) == ([a], [])
 
 

@@ -6,7 +6,7 @@ import shlex
 import shutil
 import textwrap
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
     from openclaw.agent.tools.checkpoints import FileChange
     from openclaw.cli.chat.input import LineInput
-    from openclaw.cli.chat.terminal_input import TerminalInput
+    from openclaw.cli.chat.terminal_input import EscapeKey, TerminalInput
     from openclaw.cli.chat.turn_view import AnswerView
 
 logger = logging.getLogger(__name__)
@@ -61,11 +61,12 @@ HELP = {
 COMMANDS = tuple(name.split()[0] for name in HELP if ":" not in name)
 KEYS = (
     "Alt-Enter or a backslash before Enter starts a new line; Tab completes; @PATH in a message "
-    "sends that file with it; Ctrl-C stops the answer."
+    "sends that file with it; Esc or Ctrl-C stops the answer."
 )
 
 _TOOL_CHARS = 90
 _LIKE_A_COMMAND = re.compile(r"/[A-Za-z-]+")
+_FILE_ENDING = re.compile(r"\w\.[A-Za-z][A-Za-z0-9]{0,7}\Z")
 # At the beginning of a word, unlike in an address such as me@example.com.
 _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>\S+))')
 
@@ -105,7 +106,7 @@ def tool_text(name: str, description: str, columns: int) -> str:
 def mentions(text: str, home: Path | None = None) -> tuple[list[Path], list[str]]:
     """The files that a message names with @, and those that are missing.
 
-    A name without a slash that isn't a file is just a word.
+    A name that isn't a file is just a word, unless it has a slash or ends like a file's (`.txt`).
     """
     found: list[Path] = []
     missing: list[str] = []
@@ -115,7 +116,8 @@ def mentions(text: str, home: Path | None = None) -> tuple[list[Path], list[str]
         paths = [home / c[2:] if home and c.startswith("~/") else Path(c) for c in candidates]
         path = next(filter(Path.is_file, paths), None)
         if path is None:
-            missing += [named] if match["quoted"] or "/" in named else []
+            meant = match["quoted"] or "/" in named or _FILE_ENDING.search(candidates[-1])
+            missing += [candidates[-1]] if meant else []
         elif path not in found:
             found.append(path)
     return found, missing
@@ -208,11 +210,13 @@ class ChatSession:
         interrupts: Interrupts,
         environ: Mapping[str, str],
         changes: Callable[[str, str], "Sequence[FileChange]"],
+        escape: "EscapeKey | None" = None,
     ) -> None:
         self.exit_code = EXIT_OK
         self._agent, self._settings, self._id = agent, settings, settings.id
         self._context, self._listener = context, listener
         self._view, self._interrupts, self._changes = view, interrupts, changes
+        self._escape = escape
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
         self._over = False
 
@@ -365,7 +369,9 @@ class ChatSession:
         reply: Reply | None = None
         self._interrupts.forget()
         presses = self._interrupts
-        with stopped_by_interrupt(presses.again, presses.leave) as scope:
+        with stopped_by_interrupt(presses.again, presses.leave) as scope, ExitStack() as keys:
+            if self._escape is not None:
+                keys.enter_context(self._escape.stops(scope.cancel))
             async with self._view.turn():
                 with scope:
                     reply = await self._agent.reply(context, self._listener)

@@ -1,8 +1,11 @@
 """Reads what a person types at a terminal, with the keys and the history of prompt_toolkit."""
 
+import asyncio
 import io
 import sys
 import threading
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -11,8 +14,10 @@ from prompt_toolkit.application import get_app_or_none
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.history import FileHistory, History
 from prompt_toolkit.input.defaults import create_input
-from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.input.typeahead import clear_typeahead, store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
 
@@ -22,6 +27,7 @@ from openclaw.cli.terminal import Redact, wants_colour
 from openclaw.config.paths import private_file
 
 _HISTORY_BYTES = 1_000_000
+_ESCAPE_SECONDS = 0.1  # an arrow key begins with Esc too, and the rest follows at once
 
 
 class TerminalInput:
@@ -55,6 +61,70 @@ class TerminalInput:
                 self._say(HINT)
             except EOFError:
                 return None
+
+
+class EscapeKey:
+    """Stops what runs when Esc is pressed. Other keys wait, unseen, for the next prompt."""
+
+    def __init__(self, stdin: TextIO) -> None:
+        self._stdin, self._input = stdin, create_input(stdin)
+        self._stop: Callable[[], object] = lambda: None
+        self._typed: list[KeyPress] = []
+        self._held: ExitStack | None = None  # while it reads
+
+    @contextmanager
+    def stops(self, stop: Callable[[], object]) -> Generator[None]:
+        self._stop = stop
+        self._begin()
+        try:
+            yield
+        finally:
+            self._end()
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Leave the terminal to a question."""
+        reads = self._held is not None
+        self._end()
+        try:
+            yield
+        finally:
+            if reads:
+                self._begin()
+
+    def _begin(self) -> None:
+        if sys.platform == "win32":
+            return
+        import termios
+        import tty
+
+        terminal, self._held = self._stdin.fileno(), ExitStack()
+        self._held.callback(
+            termios.tcsetattr, terminal, termios.TCSADRAIN, termios.tcgetattr(terminal)
+        )
+        tty.setcbreak(terminal, termios.TCSADRAIN)  # in which Ctrl-C still interrupts
+        self._held.enter_context(self._input.attach(self._read))
+
+    def _end(self) -> None:
+        if self._held is None:
+            return
+        self._typed += [*self._input.read_keys(), *self._input.flush_keys()]
+        self._held.close()
+        self._held = None
+        store_typeahead(self._input, [key for key in self._typed if key.key != Keys.Escape])
+        self._typed = []
+
+    def _read(self) -> None:
+        self._typed += self._input.read_keys()
+        asyncio.get_running_loop().call_later(_ESCAPE_SECONDS, self._flush)
+
+    def _flush(self) -> None:
+        if self._held is None:
+            return
+        late = self._input.flush_keys()
+        self._typed += late
+        if any(key.key == Keys.Escape for key in late):
+            self._stop()
 
 
 async def ask_line(stdin: TextIO, stdout: TextIO, question: str) -> str:

@@ -388,6 +388,6 @@ class CommandLineApprover:
         rules = list(dict.fromkeys(self.refused))
         options = " ".join(f"--yes-to {shlex.quote(rule)}" for rule in rules)
         return (
-            f"Needed your approval, and nobody could be asked: {', '.join(rules)}. To allow such "
-            f"calls without a question, add {options}, or run this in a terminal."
+            f"Needed your approval: {', '.join(rules)}. To allow such calls without a question, "
+            f"add {options}. To be asked, run this in a terminal."
         )

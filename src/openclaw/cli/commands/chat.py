@@ -1,13 +1,14 @@
 """Chat with the agent in the terminal.
 
 The last chat in this directory continues; /new starts another. Type a message and press Enter;
-/help lists the commands. Ctrl-C stops an answer; Ctrl-D, or Ctrl-C twice, quits. If the input is
+/help lists the commands. Esc or Ctrl-C stops an answer; Ctrl-D, or Ctrl-C twice, quits. If the input is
 not a terminal, each line is a message.
 """
 
 import argparse
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TextIO, cast
 
 import anyio
@@ -15,7 +16,7 @@ import anyio
 from openclaw.agent.tools.checkpoints import Checkpoints
 from openclaw.cli.chat.conversation import ChatCompleter, ChatSession
 from openclaw.cli.chat.input import Interrupts, LineInput
-from openclaw.cli.chat.terminal_input import LinesAbove, TerminalInput
+from openclaw.cli.chat.terminal_input import EscapeKey, LinesAbove, TerminalInput
 from openclaw.cli.chat.terminal_questions import CommandLineApprover, TerminalQuestions
 from openclaw.cli.chat.turn_view import AnswerView, TerminalView
 from openclaw.cli.commands.agent import (
@@ -51,13 +52,14 @@ async def _chat(args: argparse.Namespace, env: Environment) -> int:
     person: TerminalQuestions | None = None
     if env.stdin.isatty() and env.stdout.isatty():
         terminal = TerminalView(env.stdout, env.stdout, redact, env.environ)
+        escape = EscapeKey(env.stdin)
         view, emit, logs = terminal, terminal.note, _logs_above(args, env, terminal)
         if not args.no_questions:
             person = TerminalQuestions.at_terminal(
-                env.stdin, env.stdout, view.say, terminal.paused, env.environ
+                env.stdin, env.stdout, view.say, partial(_asking, terminal, escape), env.environ
             )
     else:
-        terminal = None
+        terminal = escape = None
         view, emit, logs = AnswerView(env.stdout, env.stderr, redact), discard, nullcontext()
     consent = CommandLineApprover(args.yes_to, person)
     interrupts = Interrupts(SystemClock(), lambda: exit_interrupted(env))
@@ -69,7 +71,7 @@ async def _chat(args: argparse.Namespace, env: Environment) -> int:
             listener = consent.listener(view.show)
             changes = Checkpoints(env.paths.undo).diff
             chat = ChatSession(
-                agent, settings, view, context, listener, interrupts, env.environ, changes
+                agent, settings, view, context, listener, interrupts, env.environ, changes, escape
             )
             if terminal is None:
                 await chat.run(LineInput(env.stdin))
@@ -86,6 +88,12 @@ async def _chat(args: argparse.Namespace, env: Environment) -> int:
             await chat.recap()
             await chat.run(typed)
     return EXIT_OK
+
+
+@contextmanager
+def _asking(view: "TerminalView", escape: EscapeKey) -> Generator[None]:
+    with escape.paused(), view.paused():
+        yield
 
 
 @contextmanager

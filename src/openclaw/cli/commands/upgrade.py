@@ -105,9 +105,7 @@ def _database(env: Environment) -> Path | None:
 def _commit(how: Installation, root: Path) -> str | None:
     if how.checkout is None:
         return None
-    if (commit := build_commit()) is not None:
-        return commit
-    return _output(("git", "-C", how.checkout, "rev-parse", "HEAD"), root).strip()
+    return build_commit() or _output(("git", "-C", how.checkout, "rev-parse", "HEAD"), root).strip()
 
 
 def _try_new_version(env: Environment, backup: Path) -> str:
