@@ -19,6 +19,7 @@ from openclaw.agent.port import MessageContext
 from openclaw.config.paths import locked, private_directory, write_atomically
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, describe
+from openclaw.sessions.records import TurnState
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from openclaw.agent.port import Reply
     from openclaw.config.schema import CronConfig
     from openclaw.secrets.refs import Secret
+    from openclaw.sessions.records import Turn
+    from openclaw.sessions.store import SessionStore
 
 logger = logging.getLogger(__name__)
 
@@ -206,14 +209,38 @@ def new_job(when: str, message: str, timezone: str, now_ms: int, **more: Any) ->
     return job
 
 
-def describe_job(job: Job, now_ms: int) -> str:
-    following, zone, when = job.next(now_ms), ZoneInfo(job.timezone), "over"
+def describe_job(job: Job, now_ms: int, last: "Turn | None" = None) -> str:
+    following, when = job.next(now_ms), "over"
     if job.paused:
         when = "paused"
     elif following is not None:
-        when = f"next {datetime.fromtimestamp(following / 1000, zone):%Y-%m-%d %H:%M %Z}"
+        when = f"next {_shown(following, job)}"
+    if last is not None:
+        when = f"{when}, last {_shown(last.started_ms, job)} ({OUTCOMES[last.state]})"
     meaning = "" if job.cron == job.when else f"{job.cron or job.at}, "
     return f"{job.id}: {job.when} ({meaning}{job.timezone}), {when}: {job.message}"
+
+
+def _shown(at_ms: int, job: Job) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, ZoneInfo(job.timezone)):%Y-%m-%d %H:%M %Z}"
+
+
+OUTCOMES: Mapping[TurnState, str] = {
+    TurnState.RUNNING: "is running",
+    TurnState.OK: "ok",
+    TurnState.CANCELLED: "stopped",
+    TurnState.ERROR: "failed",
+    TurnState.LOST: "interrupted",
+}
+
+
+async def last_run(store: "SessionStore", job: Job) -> "Turn | None":
+    """The schedule's last turn, also one that was asked for by hand if it has its own session."""
+    begins = "" if job.session is None else f"cron-{job.id}-"
+    for info in await store.find_sessions(job.session_key, job.agent or "main"):
+        turns = (await store.details(info.ref)).turns
+        return next((turn for turn in reversed(turns) if turn.id.startswith(begins)), None)
+    return None
 
 
 # A run's id is made of its schedule and its time, and is the id of its turn: of several gateways on

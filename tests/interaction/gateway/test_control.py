@@ -309,6 +309,8 @@ async def test_schedules_are_added_paused_run_and_removed(
             with anyio.fail_after(60):
                 while "It rains." not in (await client.get("/api/sessions/cron:w")).text:  # noqa: ASYNC110
                     await anyio.sleep(0.02)
+                while row["lastOutcome"] != "ok":
+                    (row,) = (await client.get("/api/cron")).json()["jobs"]
             assert (await client.delete("/api/cron/w")).json() == {"removed": "w"}
             assert (await client.post("/api/cron/w/run")).status_code == 404
 

@@ -14,7 +14,7 @@ from tests.support.agent_kit import agent_kit, scripted_config
 from tests.support.fake_http import QuietHandler, serving
 
 from openclaw.agent.port import MessageContext, Reply
-from openclaw.agent.schedules import JobFile, Scheduler, new_job
+from openclaw.agent.schedules import JobFile, Scheduler, describe_job, last_run, new_job
 from openclaw.config.schema import CronConfig
 from openclaw.secrets.refs import Secret
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
@@ -64,6 +64,24 @@ async def test_of_three_gateways_on_one_store_one_makes_each_run(
                 for one in alive:
                     one.look(NOON, group)
         assert len(model.requests) == 12
+
+
+async def test_a_schedule_says_how_its_last_run_went(model: ScriptedModel, tmp_path: Path) -> None:
+    jobs = JobFile(tmp_path)
+    for id, session in (("own", None), ("shared", "talk")):
+        jobs.add(new_job("hourly", id, "UTC", NOON, id=id, agent="main", session=session))
+    async with agent_kit(scripted_config(model.url)) as kit:
+        own, shared = jobs.get("own"), jobs.get("shared")
+        await kit.say("Hello", session="talk")  # by a person
+        assert await last_run(kit.store, own) is None
+        assert await last_run(kit.store, shared) is None
+        for job in (own, shared):
+            key = job.run_id(NOON)
+            await kit.say("Look.", session=job.session_key, idempotency_key=key)
+            last = await last_run(kit.store, job)
+            assert last is not None
+            assert last.id == key
+            assert "(ok): " in describe_job(job, NOON, last)
 
 
 async def test_a_run_that_fails_does_not_end_the_others(tmp_path: Path) -> None:

@@ -5,12 +5,15 @@ words: 'weekdays 8:00', 'every 15 minutes', '2026-12-01 09:00'.
 """
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
 
-from openclaw.agent.port import MessageContext, Reply
-from openclaw.agent.schedules import Job, JobFile, describe_job, new_job
+from openclaw.agent.port import Agent, MessageContext, Reply
+from openclaw.agent.schedules import Job, JobFile, describe_job, last_run, new_job
 from openclaw.cli.commands.agent import add_session
+from openclaw.cli.commands.sessions import open_named_store
 from openclaw.cli.environment import Environment
+from openclaw.cli.logging_setup import servers_logged
 from openclaw.cli.parser import add_action, chosen_agent, option
 from openclaw.cli.run_command import run_interruptible
 from openclaw.cli.terminal import as_json
@@ -30,7 +33,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_session(added, "the conversation")
     option(added, "--agent ID", "the agent that runs it")
     option(added, "--tz ZONE", "the time zone (default: userTimezone)")
-    add_action(actions, "list", "list the schedules and when each runs next")
+    add_action(actions, "list", "list the schedules, when each runs next, and how it last went")
     for name, summary in (
         ("run", "run a schedule now"),
         ("pause", "stop running a schedule until it is resumed"),
@@ -45,10 +48,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     if args.what == "add":
         _add(args, env, jobs, now)
     elif args.what == "list":
-        found = jobs.read().values()
-        facts = {"jobs": [{**asdict(job), "next_ms": job.next(now)} for job in found]}
-        empty = f"No schedules yet. Add one: {env.program} cron add 'weekdays 8:00' 'What is new?'"
-        env.report(args, facts, *(describe_job(job, now) for job in found), empty=empty)
+        run_interruptible(env, _list, args, env, list(jobs.read().values()), now)
     elif args.what == "run":
         job = jobs.get(args.name)
         reply = run_interruptible(env, _turn, env, job)
@@ -75,10 +75,32 @@ def _add(args: argparse.Namespace, env: Environment, jobs: JobFile, now: int) ->
     env.say(f"Added {describe_job(job, now)}")
 
 
+async def _list(args: argparse.Namespace, env: Environment, jobs: Sequence[Job], now: int) -> None:
+    async with open_named_store(None, env) as store:
+        runs = [await last_run(store, job) if store else None for job in jobs]
+    rows = [
+        {
+            **asdict(job),
+            "next_ms": job.next(now),
+            "last_ms": last and last.started_ms,
+            "last_state": last and str(last.state),
+        }
+        for job, last in zip(jobs, runs, strict=True)
+    ]
+    lines = [describe_job(job, now, last) for job, last in zip(jobs, runs, strict=True)]
+    empty = f"No schedules yet. Add one: {env.program} cron add 'weekdays 8:00' 'What is new?'"
+    env.report(args, {"jobs": rows}, *lines, empty=empty)
+
+
 async def _turn(env: Environment, job: Job) -> Reply:
-    async with open_agent(env) as agent:
-        settings = await agent.settings(job.agent)
-        context = MessageContext(
-            text=job.message, session_key=job.session_key, agent_id=settings.id, origin="cron"
-        )
-        return await agent.reply(context)
+    with servers_logged(env):
+        async with open_agent(env) as agent:
+            return await _answer(agent, job)
+
+
+async def _answer(agent: Agent, job: Job) -> Reply:
+    settings = await agent.settings(job.agent)
+    context = MessageContext(
+        text=job.message, session_key=job.session_key, agent_id=settings.id, origin="cron"
+    )
+    return await agent.reply(context)

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from openclaw.agent.event_codec import error_json
 from openclaw.agent.port import NO_LISTENER, MessageContext
-from openclaw.agent.schedules import Job, JobFile, new_job
+from openclaw.agent.schedules import Job, JobFile, last_run, new_job
 from openclaw.config import edit
 from openclaw.config.edit import append_value, delete_value, set_value
 from openclaw.config.json5 import KeyPath, parse
@@ -36,6 +36,7 @@ from openclaw.gateway.owners import ALL, NOTHING
 from openclaw.mcp_client.auth.login import LoginPrompt
 from openclaw.mcp_client.session.login import log_in
 from openclaw.models.provider_check import models_named
+from openclaw.sessions.records import Turn
 
 logger = logging.getLogger(__name__)
 
@@ -294,18 +295,19 @@ def _jobs(gateway: Gateway) -> JobFile:
     return JobFile(gateway.paths.cron)
 
 
-def _row(job: Job, now_ms: int) -> Json:
+def _row(job: Job, now_ms: int, last: Turn | None = None) -> Json:
     facts = {key: one for key, one in asdict(job).items() if key not in ("session", "created_ms")}
     following = None if job.paused else job.next(now_ms)
-    return {**facts, "sessionKey": job.session_key, "nextAt": following}
+    ran = {"lastAt": last and last.started_ms, "lastOutcome": last and str(last.state)}
+    return {**facts, "sessionKey": job.session_key, "nextAt": following, **ran}
 
 
 @operation("GET /api/cron", ALL)
 async def list_jobs(gateway: Gateway) -> Json:
-    """The schedules, and when each runs next."""
+    """The schedules: when each runs next, and how it last went."""
     found = await anyio.to_thread.run_sync(_jobs(gateway).read)
-    now = gateway.clock.now_ms()
-    return {"jobs": [_row(job, now) for job in found.values()]}
+    now, store = gateway.clock.now_ms(), await gateway.backend.agent.store()
+    return {"jobs": [_row(job, now, await last_run(store, job)) for job in found.values()]}
 
 
 @operation("POST /api/cron", ALL)

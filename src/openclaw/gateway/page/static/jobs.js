@@ -6,6 +6,7 @@ import { foldedText } from "./pieces.js";
 import { moment, plainTitle, when } from "./words.js";
 
 const STATES = { working: ["Working", "connecting"], input_required: ["Waiting for an answer", "error"], completed: ["Done", "ready"], failed: ["Failed", "failed"], cancelled: ["Cancelled", "closed"] };
+const RUNS = { running: "is running", ok: "ok", cancelled: "stopped", error: "failed", lost: "interrupted" };
 const OPEN = new Set(["working", "input_required"]);
 
 export class JobsView {
@@ -60,8 +61,9 @@ export class JobsView {
 
   // ---- schedules
 
-  #job({ id, when: words, message, timezone, agent, sessionKey, paused, nextAt }) {
+  #job({ id, when: words, message, timezone, agent, sessionKey, paused, nextAt, lastAt, lastOutcome }) {
     const next = paused ? "paused" : nextAt === null ? "finished" : `next ${moment(nextAt)}`;
+    const last = lastAt && h("p", { className: lastOutcome === "error" || lastOutcome === "lost" ? "quiet bad" : "quiet" }, `Last run ${moment(lastAt)}: ${RUNS[lastOutcome] ?? lastOutcome}`);
     const chat = h("a", { className: "button small", href: `#/chat/${encodeURIComponent(agent ?? this.app.agents[0].id)}/${encodeURIComponent(sessionKey)}`, "aria-label": `Chat of ${id}` }, "Open chat");
     const buttons = [
       this.#button("Run now", `Run ${id} now`, () => call("POST", path(["cron", id, "run"]), {}).then(() => announce(`${id} is running`))),
@@ -76,6 +78,7 @@ export class JobsView {
       h("div", { className: "card-head" }, h("h3", { className: "card-title" }, id), h("span", { className: "badge" }, next)),
       h("p", { dir: "auto" }, message),
       h("p", { className: "quiet" }, `${words} · ${timezone}${this.app.agents.length > 1 ? ` · ${agent}` : ""}`),
+      ...(last ? [last] : []),
       h("div", { className: "card-buttons" }, chat, ...(this.app.admin ? buttons : [])),
     );
   }
