@@ -17,6 +17,7 @@ OpenClawError
 └── DeveloperFacing    a defect of ours
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -197,10 +198,18 @@ _BEFORE_A_COMMAND = ("try:", "see:", "run:", "use:", "available:")
 _COMMANDS = ("openclaw", "clawdbot", "chmod", "pip", "uv", "codex")
 
 
+_ERROR_NUMBER = re.compile(r"\[(?:Errno|WinError) -?\d+\] ?")
+
+
+def without_error_number(text: str) -> str:
+    """The system's sentence, without `[Errno -2]` before it."""
+    return _ERROR_NUMBER.sub("", text)
+
+
 def describe(error: BaseException) -> str:
     """The error for a person: the message and the hint of our errors, never a traceback."""
     if isinstance(error, InvalidConfig):
         return "\n".join([error.message + ":", *(f"  {problem}" for problem in error.problems)])
     if isinstance(error, OpenClawError):
         return f"{error.message} ({error.hint})" if error.hint else error.message
-    return f"unexpected {type(error).__name__}: {error}"
+    return f"unexpected {type(error).__name__}: {without_error_number(str(error))}"

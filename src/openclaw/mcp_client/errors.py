@@ -1,6 +1,6 @@
 """Why a request to an MCP server gave no result. Every `CallFailed` is a message for the model."""
 
-from openclaw.core.errors import ToolFailure, leaves
+from openclaw.core.errors import ToolFailure, leaves, without_error_number
 
 
 class CallFailed(ToolFailure):
@@ -76,7 +76,7 @@ def first_cause(error: BaseException) -> BaseException:
 
 
 def error_text(error: BaseException) -> str:
-    text = str(error).strip()
+    text = without_error_number(str(error).strip())
     if isinstance(error, TimeoutError):
         return text or "no answer in time"
     if isinstance(error, ConnectionFailed | NeedsLogin | CallFailed | OSError):

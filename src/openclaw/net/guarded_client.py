@@ -201,7 +201,9 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
             try:
                 addresses = tuple(await self._resolve(plain, port))
             except OSError as error:
-                raise httpcore2.ConnectError(f"{plain} cannot be resolved: {error}") from error
+                raise httpcore2.ConnectError(
+                    f"{plain} cannot be resolved: {error.strerror or error}"
+                ) from error
         else:
             addresses = (plain,)
         for address in addresses:

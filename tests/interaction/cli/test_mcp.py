@@ -18,7 +18,9 @@ from openclaw.cli.commands import mcp
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse, subparsers
 from openclaw.cli.run_command import run_command
+from openclaw.config.secret_store import SecretStore
 from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, ServerUnavailable
+from openclaw.mcp_client.sandbox.confinement import own_home
 from openclaw.mcp_client.sandbox.support import detect_support
 
 PNG = (
@@ -310,7 +312,26 @@ def test_adding_and_removing_say_json_when_asked(shell: Shell) -> None:
         "added": "s",
         "sandbox": SANDBOX.get("sandbox", "off"),
     }
-    assert shell.json("remove", "s") == {"removed": "s"}
+    removed = shell.json("remove", "s")
+    assert removed == {"removed": "s", "directories": [], "unusedSecrets": []}
+
+
+def test_removing_a_server_takes_its_directory_and_offers_its_secrets(shell: Shell) -> None:
+    """Not those of another server of the same name, and no secret that something else uses."""
+    own, others = (own_home(shell.state, "s", command) for command in ("x", "y"))
+    for home in (own, others):
+        home.mkdir(parents=True)
+    store = SecretStore({"OPENCLAW_STATE_DIR": str(shell.state)})
+    for name in ("ONE", "BOTH"):
+        store.set(name, "value", keyring=False)
+    used = ("--env", "A=secret://store/ONE", "--env", "B=secret://store/BOTH")
+    shell.run("add", "s", *used, "--", "x")
+    shell.run("add", "t", "--env", "B=secret://store/BOTH", "--", "x")
+    shell.run("remove", "s")
+    assert "Nothing uses the secret ONE now: " in shell.out.getvalue()
+    assert (own.exists(), others.exists(), store.names()) == (False, True, ["BOTH", "ONE"])
+    shell.run("remove", "t", "--secrets")
+    assert store.names() == ["ONE"]
 
 
 def test_listing_shows_each_server_and_how_it_is_reached(shell: Shell) -> None:

@@ -207,6 +207,31 @@ def _bash_words(line: str) -> str:
     return " ".join(f"'{word}'" for word in line.split(" "))
 
 
+@pytest.mark.parametrize(
+    ("shell", "place"),
+    [
+        ("bash", ".local/share/bash-completion/completions/openclaw"),
+        ("zsh", ".zfunc/_openclaw"),
+        ("fish", ".config/fish/completions/openclaw.fish"),
+    ],
+)
+def test_a_completion_script_can_be_installed(
+    shell: str,
+    place: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert run("openclaw", ["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert run("openclaw", ["completion", shell, "--install"]) == 0
+    assert (tmp_path / place).read_text() == script
+    assert str(tmp_path / place) in capsys.readouterr().out
+
+
 def test_nothing_is_offered_for_an_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("openclaw", ["completion", "bash", "--after=nothing\x1fx"]) == 0
     assert capsys.readouterr() == ("", "")

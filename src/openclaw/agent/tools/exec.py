@@ -1,6 +1,7 @@
 """`exec` and `jobs`: shell commands in the workspace, confined, some of them in the background."""
 
 import contextlib
+import logging
 import os
 import shlex
 import shutil
@@ -29,6 +30,8 @@ from openclaw.mcp_client.transport.child_process import Program, spawn_arguments
 from openclaw.mcp_client.transport.environment import child_environment
 from openclaw.mcp_client.transport.orphan_reaper import KILL, MARKER, OrphanReaper, kill_marked
 from openclaw.mcp_client.transport.orphan_reaper_main import send as send_signal
+
+logger = logging.getLogger(__name__)
 
 NAME, JOBS = "exec", "jobs"
 MAX_SECONDS = 3600
@@ -125,9 +128,18 @@ class Shells:
                 try:
                     yield self
                 finally:
+                    self._warn_of_running()
                     self._group.cancel_scope.cancel()
         finally:
             await self.reaper.aclose()
+
+    def _warn_of_running(self) -> None:
+        jobs = [job for shell in self._shells.values() for job in shell.jobs.values()]
+        if running := [job.command for job in jobs if not job.ended.is_set()]:
+            logger.warning(
+                "background commands end with this program (a gateway lets them run on): %s",
+                "; ".join(running),
+            )
 
     def of(self, context: CallContext, workspace: Path) -> _Shell:
         """The session's shell; it starts over in the workspace if that has changed."""

@@ -3,8 +3,8 @@
 It completes the names of agents, servers, conversations, and tools of servers that have run
 before.
 
-Save it where your shell looks for such scripts, as in the examples, or source it. In zsh, add the
-directory to `fpath` before `compinit` runs, or source the script after it.
+--install saves it where your shell looks for such scripts. In zsh, that directory has to be in
+`fpath` before `compinit` runs; or source the script after it.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from openclaw.cli import parser as parsers
 from openclaw.cli.commands.sessions import open_named_store
 from openclaw.cli.environment import Environment
 from openclaw.config.merge import effective_agents
+from openclaw.config.paths import home_dir, write_atomically
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OpenClawError
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
@@ -44,6 +45,7 @@ autoload -U +X bashcompinit && bashcompinit
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=SHELLS, help="your shell")
+    parsers.option(parser, "--install", "save the script where the shell looks for it")
     parser.add_argument("--after", metavar="WORDS", help=argparse.SUPPRESS)
 
 
@@ -52,11 +54,31 @@ def run(args: argparse.Namespace, env: Environment) -> None:
         ending = "fish" if args.shell == "fish" else "bash"
         script = Path(__file__).with_name(f"completion.{ending}").read_text("utf-8")
         script = _ZSH.format(script) if args.shell == "zsh" else script
-        env.stdout.write(script.replace("PROGRAM", env.program))
+        script = script.replace("PROGRAM", env.program)
+        if args.install:
+            _install(env, args.shell, script)
+        else:
+            env.stdout.write(script)
         return
     line = "--" if args.after == [] else args.after  # argparse consumes a lone `--`
     for word, summary in _offers(env, line.split(_BETWEEN)).items():
         env.say(f"{word}\t{summary}" if args.shell == "fish" and summary else word)
+
+
+def _install(env: Environment, shell: str, script: str) -> None:
+    home = home_dir(env.environ)
+    data = Path(env.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    config = Path(env.environ.get("XDG_CONFIG_HOME") or home / ".config")
+    path = {
+        "bash": data / "bash-completion" / "completions" / env.program,
+        "zsh": home / ".zfunc" / f"_{env.program}",
+        "fish": config / "fish" / "completions" / f"{env.program}.fish",
+    }[shell]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, script, mode=0o644)
+    env.say(f"Wrote {path}. It works in new shells.")
+    if shell == "zsh":
+        env.say("Unless it's there, add this to ~/.zshrc before compinit: fpath=(~/.zfunc $fpath)")
 
 
 def _offers(env: Environment, words: Sequence[str]) -> Mapping[str, str]:

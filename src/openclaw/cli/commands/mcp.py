@@ -4,18 +4,22 @@ import argparse
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, cast
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, add_action, no_server, option
 from openclaw.config.agent_schema import AgentEntry
 from openclaw.config.edit import delete_value, edit_config, set_value
 from openclaw.config.json5 import Document, KeyPath, parse
+from openclaw.config.load import read_text
 from openclaw.config.merge import agent_servers
+from openclaw.config.secret_store import SecretStore
+from openclaw.config.sensitive import references
 from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.mcp_client.sandbox.confinement import own_home
 from openclaw.mcp_client.sandbox.support import detect_support
 
 
@@ -71,6 +75,7 @@ def _declare_editing(actions: Any) -> None:
     remove = add_action(actions, "remove", "remove a server from the configuration", _remove)
     option(remove, "NAME")
     option(remove, "--agent ID", "only from this agent")
+    option(remove, "--secrets", "also remove the stored secrets that nothing else uses")
 
     summary = "import the servers of Claude Code, Claude Desktop, Cursor and other programs"
     take = add_action(actions, "import", summary, "init:import_servers")
@@ -206,8 +211,49 @@ def _remove(args: argparse.Namespace, env: Environment) -> None:
             text = delete_value(text, place)
         return text
 
+    before = parse(read_text(env.config_file) or "{}").root.plain()
     path = _change(env, without)
-    env.report(args, {"removed": args.name}, f"Removed MCP server '{args.name}' from {path}.")
+    after = parse(read_text(env.config_file) or "{}").root.plain()
+    directories = _remove_homes(env, args.name, {*_commands(before, args.name)}, after)
+    unused = {one.name for one in references(before) if one.scheme == "store"}
+    unused &= {*SecretStore(env.environ).names()}
+    secrets = sorted(unused - {one.name for one in references(after)})
+    lines = [f"Removed MCP server '{args.name}' from {path}."]
+    lines += [f"Removed its directory {one}." for one in directories]
+    if args.secrets:
+        for name in secrets:
+            SecretStore(env.environ).remove(name)
+        lines += [f"Removed the secret {name}." for name in secrets]
+    else:
+        command = f"{env.program} secrets remove"
+        lines += [f"Nothing uses the secret {name} now: {command} {name}" for name in secrets]
+    facts = {"removed": args.name, "directories": directories, "unusedSecrets": secrets}
+    env.report(args, facts, *lines)
+
+
+def _remove_homes(
+    env: Environment, server: str, commands: Iterable[str | None], config: Any
+) -> list[str]:
+    """Remove the directories that the sandbox made for this server, unless it is still used."""
+    removed: list[str] = []
+    for command in set(commands) - {*_commands(config, server)}:
+        home = own_home(env.paths.root, server, command)
+        if home.is_dir():
+            shutil.rmtree(home, ignore_errors=True)  # a gateway may not have stopped it yet
+            removed.append(str(home))
+    return removed
+
+
+def _commands(config: Any, server: str) -> Iterator[str | None]:
+    """The commands of a server of this name, wherever it is configured."""
+    if isinstance(config, dict):
+        for key, value in cast("dict[str, Any]", config).items():
+            if key == "servers" and isinstance(value, dict) and server in value:
+                yield cast("dict[str, Any]", value[server]).get("command")
+            yield from _commands(value, server)
+    elif isinstance(config, list):
+        for value in cast("list[Any]", config):
+            yield from _commands(value, server)
 
 
 def set_effects(args: argparse.Namespace, env: Environment) -> None:

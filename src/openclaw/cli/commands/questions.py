@@ -11,7 +11,7 @@ from openclaw.cli.chat.terminal_questions import TerminalQuestions
 from openclaw.cli.commands.sessions import open_named_store
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, not_there, option
-from openclaw.cli.terminal import counted, local_time, visible_lines
+from openclaw.cli.terminal import counted, local_time, shortened, visible_lines
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.questions import Answer
@@ -21,6 +21,7 @@ from openclaw.sessions.store import SessionStore
 from openclaw.sessions.waiting_questions import WaitingQuestion, already_answered, waiting_json
 
 YES, NO = "yes", "no"
+_CALL_CHARS = 100
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +61,9 @@ def _lines(waiting: WaitingQuestion) -> tuple[str, str]:
     place, state = waiting.place, "" if waiting.state == "open" else f"{waiting.state}, "
     until = f"expires {local_time(waiting.expires_ms)}"
     about = f"{state}asked {local_time(waiting.created_ms)}, {until}, session {place.session}"
-    return f"{waiting.id}  {waiting.question.title}", f"{' ' * len(waiting.id)}  {about}"
+    call = waiting.question.body.partition("\n")[0]
+    asks = f"{waiting.question.title} {shortened(call, _CALL_CHARS)}".rstrip()
+    return f"{waiting.id}  {asks}", f"{' ' * len(waiting.id)}  {about}"
 
 
 def _show(args: argparse.Namespace, env: Environment, waiting: WaitingQuestion) -> None:

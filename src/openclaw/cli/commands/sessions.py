@@ -6,6 +6,7 @@ calls, scheduled jobs and orders without a session key unless you pass --all.
 
 import argparse
 import json
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option, whole_number
 from openclaw.cli.run_command import run_interruptible
 from openclaw.config.sensitive import credentials_in_address
-from openclaw.content.frame import pieces_of
+from openclaw.content.frame import pieces_of, unframed
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
 from openclaw.secrets.refs import Secret
@@ -49,7 +50,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         option(place, "--search TEXT", "only keys or titles that contain this")
         option(place, "--all", "include orders, API calls, jobs")
     show = _action(actions, "show", _show, "print a conversation, its latest entries last")
-    export = _action(actions, "export", _export, "print a whole conversation as JSON lines")
+    export = _action(actions, "export", _export, "print a whole conversation")
+    formats = "jsonl, with everything in it (the default), or md, to read"
+    option(export, "--format FORMAT", formats, choices=("jsonl", "md"), default="jsonl")
     delete = _action(actions, "delete", _delete, "remove a conversation for good")
     for keyed in (show, export, delete):
         option(keyed, "KEY", "the conversation's key or id")
@@ -125,8 +128,42 @@ async def _show(args: argparse.Namespace, env: Environment) -> None:
 
 async def _export(args: argparse.Namespace, env: Environment) -> None:
     async with _found(args, env) as (store, info):
+        if args.format == "md":
+            await _export_markdown(env, store, info)
+            return
         async for line in exported(store, info.ref):
             env.say_json(line, one_line=True)
+
+
+async def _export_markdown(env: Environment, store: SessionStore, info: SessionInfo) -> None:
+    env.say(f"# {terminal.visible(info.title or info.key)}")
+    last = 0
+    while page := await store.entries(info.ref, after=last):
+        for entry in page:
+            _print_markdown(env, entry)
+        last = page[-1].seq
+
+
+def _print_markdown(env: Environment, entry: Entry) -> None:
+    kind, data, at_ms = entry.kind, entry.data, entry.at_ms
+    text = terminal.visible_lines(unframed(entry.text)).strip()
+    if kind == "tool_call":
+        arguments = json.dumps(data.get("arguments") or {}, ensure_ascii=False, default=str)
+        text = f"**{data.get('label') or data.get('name')}**\n\n{_fenced(arguments)}"
+    elif kind == "tool_result":
+        text = _fenced(text)
+    elif kind == "user_message":
+        text = f"## You, {terminal.local_time(at_ms)}\n\n{text}"
+    elif kind == "assistant_message":
+        text = f"## Agent, {terminal.local_time(at_ms)}\n\n{text}" if text else ""
+    if text:
+        env.say(f"\n{text}")
+
+
+def _fenced(text: str) -> str:
+    longest = max(map(len, re.findall("`+", text)), default=2)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
 
 
 def _delete(args: argparse.Namespace, env: Environment) -> None:

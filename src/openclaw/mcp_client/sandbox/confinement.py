@@ -202,6 +202,14 @@ class AccessRules:
     hidden: Path
 
 
+def own_home(state: Path, server: str, command: str | None) -> Path:
+    """Where a server's own home directory is, whether it exists or not."""
+    identity = json.dumps([server, command]).encode()
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", server)[:40]
+    name = FileName(f"{plain}-{hashlib.sha256(identity).hexdigest()[:12]}")
+    return OwnDirectory(state / _HOMES) / name
+
+
 class Sandbox:
     """Confines servers as configured.
 
@@ -221,8 +229,9 @@ class Sandbox:
     ) -> Program:
         """The program to start; raises `SpawnFailed` if `strict` can't be enforced.
 
-        Without a directory of its own choice it starts in the one that is kept for it. `roots` are the server's working directories. The first call probes the machine, which takes
-        a few milliseconds.
+        Without a directory of its own choice it starts in the one that is kept for it. `roots` are
+        the server's working directories. The first call probes the machine, which takes a few
+        milliseconds.
         """
         check(program)
         confined = self._sandboxed(config, program, name, roots)
@@ -282,11 +291,8 @@ class Sandbox:
 
     def _own_home(self, name: str, config: McpServerConfig) -> Path:
         """This server's own home directory, which survives restarts."""
-        identity = json.dumps([name, config.command]).encode()
-        plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:40]
-        homes = OwnDirectory(self._state / _HOMES)
-        home = homes / FileName(f"{plain}-{hashlib.sha256(identity).hexdigest()[:12]}")
-        for directory in (homes.path, home):
+        home = own_home(self._state, name, config.command)
+        for directory in (home.parent, home):
             private_directory(directory)
         return home
 

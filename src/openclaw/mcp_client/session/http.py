@@ -11,6 +11,7 @@ import anyio.abc
 import anyio.to_thread
 import httpx2
 
+from openclaw.core.errors import without_error_number
 from openclaw.mcp import exchange, http, jsonrpc, names
 from openclaw.mcp.client import Call, State
 from openclaw.mcp.exchange import Body, Failure, Meaning, Resumption
@@ -67,7 +68,8 @@ class HttpClient:
             response = await self._send(method, url, headers, content)
         except _NEVER_SENT as error:
             self.was_turned_away = True
-            raise errors.Unavailable(f"cannot be reached ({errors.error_text(error)})") from None
+            why = without_error_number(str(error)) or type(error).__name__
+            raise errors.Unavailable(f"cannot be reached ({why})") from None
         except (errors.Unavailable, errors.NeedsLogin):
             self.was_turned_away = True
             raise

@@ -201,6 +201,18 @@ async def test_a_job_in_the_background_is_read_waited_for_and_stopped(workspace:
         await gone(int((workspace / "pid").read_text()))
 
 
+async def test_commands_in_the_background_are_named_when_they_end_with_the_program(
+    workspace: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Shells({"PATH": "/usr/bin:/bin"}).running() as shells:
+        call = Background(workspace, shells)
+        await call("exec", command="true", background=True)
+        await call("jobs", action="wait", job="1")
+        await call("exec", command="sleep 300", background=True)
+    assert "end with this program" in caplog.text
+    assert caplog.text.strip().endswith(": sleep 300")
+
+
 async def sleeper(call: Background) -> str:
     words = await call("exec", command="echo $$ > new; mv new last; sleep 300", background=True)
     return words.split()[1]

@@ -182,6 +182,15 @@ def test_an_export_is_one_json_object_a_line(stored: Path, capsys: Captured) -> 
     assert lines[2]["text"].endswith("\u202emirrors")
 
 
+def test_an_export_can_be_read_as_markdown(stored: Path, capsys: Captured) -> None:
+    assert sessions("export", "trip", "--format", "md") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("# ")
+    assert "\n## You, " in out
+    assert "\n## Agent, " in out
+    assert "\x1b" not in out
+
+
 def test_a_search_shows_where_the_words_are(stored: Path, capsys: Captured) -> None:
     assert sessions("search", "tell", "trip") == 0
     out = capsys.readouterr().out
