@@ -71,6 +71,7 @@ class Shell:
     out: io.StringIO = field(default_factory=io.StringIO)
     err: io.StringIO = field(default_factory=io.StringIO)
     terminal: bool = False
+    environ: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def config(self) -> Path:
@@ -82,6 +83,7 @@ class Shell:
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
             "OPENCLAW_STATE_DIR": str(self.state),
+            **self.environ,
         }
         env = Environment(
             environ=environ,
@@ -314,6 +316,23 @@ def test_adding_and_removing_say_json_when_asked(shell: Shell) -> None:
     }
     removed = shell.json("remove", "s")
     assert removed == {"removed": "s", "directories": [], "unusedSecrets": []}
+
+
+def test_certificates_and_proxies_are_recorded_but_no_password(shell: Shell) -> None:
+    """A client that starts us with an empty environment gets a server that reaches its network."""
+    shell.environ = {
+        "SSL_CERT_FILE": "/etc/own.pem",
+        "HTTP_PROXY": "http://proxy.example:3128",
+        "HTTPS_PROXY": "http://me:secret@proxy.example:3128",
+    }
+    shell.run("add", "s", "--env", "HTTP_PROXY=http://other.example", "--", "x")
+    assert shell.servers()["s"]["env"] == {
+        "SSL_CERT_FILE": "/etc/own.pem",
+        "HTTP_PROXY": "http://other.example",
+    }
+    assert "SSL_CERT_FILE" in shell.out.getvalue()
+    shell.run("add", "far", "--url", "https://a.example/mcp")
+    assert "env" not in shell.servers()["far"]
 
 
 def test_removing_a_server_takes_its_directory_and_offers_its_secrets(shell: Shell) -> None:

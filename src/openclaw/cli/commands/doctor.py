@@ -46,7 +46,7 @@ from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, find_shadowing, mentions, shown_name
 from openclaw.mcp_client.catalog.server_tools import suspicion
 from openclaw.mcp_client.sandbox.support import detect_support
-from openclaw.models.provider_check import KeyNotChecked, KeyRefused, Provider
+from openclaw.models.provider_check import KeyNotChecked, KeyRefused, Provider, model_problem
 from openclaw.policy.decide import problem_of_rule
 from openclaw.runtime.gateway_connection import GatewayConnection
 from openclaw.sessions.open import is_address, store_path
@@ -342,7 +342,7 @@ def _policies(env: Environment) -> Iterator[Finding]:
         if agent.servers and not any(rules.allow or rules.deny for rules in agent.tools):
             message = f"agent '{agent.id}' may use every tool of every MCP server"
             hint = "list the tools it needs in tools.allow, or those it must not use in tools.deny"
-            yield Finding("policy", WARNING, message, hint)
+            yield Finding("policy", OK, message, hint)
         approved = [rule for rules in agent.tools for rule in rules.approved]
         for rule in dict.fromkeys(approved):
             if problem := problem_of_rule(rule):
@@ -411,12 +411,17 @@ def _model(env: Environment, *, ask: bool) -> Iterator[Finding]:
 
 
 def _provider_finding(env: Environment, model: "Candidate", summary: str) -> Finding | None:
-    async def attempt() -> None:
+    async def attempt() -> str | None:
         key, headers = await model.credentials(env.secrets())
         await Provider(model, key, env.environ, headers).check_key()
+        providers = env.config.models.providers
+        return await model_problem(
+            model.ref, providers, env.secrets(), env.environ, env.paths.models
+        )
 
     try:
-        anyio.run(attempt)
+        if (problem := anyio.run(attempt)) is not None:
+            return Finding("model", ERROR, f"{summary}, but {problem}", "set agents.defaults.model")
     except KeyRefused as error:
         message = f"{summary}, and its provider refuses the key ({printable(str(error))})"
         return Finding("model", ERROR, message, f"check {model.key_setting}")

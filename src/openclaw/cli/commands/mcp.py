@@ -21,6 +21,7 @@ from openclaw.config.sensitive import references
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.mcp_client.sandbox.confinement import own_home
 from openclaw.mcp_client.sandbox.support import detect_support
+from openclaw.mcp_client.transport.environment import NETWORK
 
 
 class _Parser(CommandParser):
@@ -186,6 +187,8 @@ def _add(args: argparse.Namespace, env: Environment) -> None:
         hint = "start it with https:// or http://"
         raise InvalidRequest(f"{args.url!r} is not an address", hint=hint, field="--url")
     entry = _entry(args)
+    if recorded := _network_settings(env.environ) if entry.get("command") else {}:
+        entry["env"] = recorded | dict(entry.get("env") or {})
     if not args.no_sandbox:
         entry = with_sandbox(entry, env.environ)
 
@@ -199,10 +202,21 @@ def _add(args: argparse.Namespace, env: Environment) -> None:
     path = _change(env, added)
     fact = {"added": args.name, "sandbox": entry.get("sandbox", "off")}
     words = f"Added MCP server '{args.name}' to {path}."
+    if recorded:
+        words += f" It gets these settings of yours, wherever it starts: {', '.join(recorded)}."
     env.report(args, fact, f"{words}\n{EXPLAINED}" if "sandbox" in entry else words)
     command = entry.get("command")
     if command and shutil.which(command, path=env.environ.get("PATH")) is None:
         env.warn(f"The command {command!r} was not found here: install it, or give its full path.")
+
+
+def _network_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Certificates and proxies that are set here: a client may start us without them.
+
+    A proxy's address with a password in it is left out.
+    """
+    found = {name: environ.get(name, "") for name in NETWORK}
+    return {name: value for name, value in found.items() if value and "@" not in value}
 
 
 def _remove(args: argparse.Namespace, env: Environment) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 _POSIX = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "TZ")
 
 # A server behind a proxy fails without them; they aren't secret unless one has a password in it.
-_NETWORK = (
+NETWORK = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "HTTP_PROXY",
     "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 )  # fmt: skip
@@ -36,7 +36,7 @@ def child_environment(
     else:
         fold = str.upper if windows else str
         basics = _WINDOWS if windows else (*_POSIX, *(n for n in environ if n.startswith("LC_")))
-        network = (name for name in _NETWORK if "@" not in environ.get(name, ""))
+        network = (name for name in NETWORK if "@" not in environ.get(name, ""))
         names = {fold(name) for name in (*basics, *network, *(inherit or ()))}
         chosen = {name: value for name, value in environ.items() if fold(name) in names}
     chosen = {name: value for name, value in chosen.items() if not value.startswith("()")}

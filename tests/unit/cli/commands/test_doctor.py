@@ -100,7 +100,6 @@ def test_each_problem_is_named_with_what_to_do(
             "warning",
             "these run with your rights, without a sandbox: gone, here, lost, plain, ref",
         ),
-        ("policy", "warning", "agent 'main' may use every tool of every MCP server"),
         (
             "gateway",
             "warning",
@@ -423,6 +422,24 @@ def test_the_provider_is_asked_whether_it_takes_the_key(
     assert said in model["message"]
     if level == "error":
         assert model["hint"] == "check models.providers.acme.apiKey (secret://env/ACME_KEY)"
+
+
+def test_a_model_that_the_provider_does_not_list_is_an_error(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Models(QuietHandler):
+        def do_GET(self) -> None:
+            self.reply(b'{"data": [{"id": "large"}, {"id": "small"}]}', 200)
+
+    with serving(Models) as url:
+        acme = {"baseUrl": f"{url}/v1", "apiKey": "acme-key-1234"}
+        for name, level in (("smal", "error"), ("small", "ok")):
+            agents = {"defaults": {"model": f"acme/{name}"}}
+            configure(state, {"models": {"providers": {"acme": acme}}, "agents": agents})
+            _, found = findings(capsys)
+            model = next(one for one in found if one["check"] == "model")
+            assert model["level"] == level
+            assert ("did you mean acme/small?" in model["message"]) == (level == "error")
 
 
 def test_a_port_that_another_program_has_is_a_warning(
