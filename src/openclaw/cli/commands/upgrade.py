@@ -75,6 +75,7 @@ def _upgrade(args: argparse.Namespace, env: Environment, how: Installation) -> N
     is_outdated(env.paths.root)  # raises if even the present version is too old
     root = private_directory(env.paths.root)
     reinstall = how.reinstall(_commit(how, root) or __version__)
+    before = version_text()  # while this build's files are still there
     database, config, now = _database(env), env.config_file, SystemClock().now_ms()
     backup = state_backup.back_up(root, now, database, config, reinstall)
     try:
@@ -85,9 +86,7 @@ def _upgrade(args: argparse.Namespace, env: Environment, how: Installation) -> N
         hint = f"{__version__} is installed again, and nothing else was changed"
         raise OperatorFacing(f"not upgraded: {error.message}", hint=hint) from error
     facts = {"kind": how.kind, "before": __version__, "version": version, "backup": str(backup)}
-    lines = [
-        f"Upgraded from {version_text()} to {version}. To go back: {env.program} upgrade --undo"
-    ]
+    lines = [f"Upgraded from {before} to {version}. To go back: {env.program} upgrade --undo"]
     if running_gateway(env.paths.gateway_lock) is not None:
         lines.append(f"The gateway is still the old one: {env.program} gateway restart")
     env.report(args, facts, *lines)
