@@ -113,7 +113,7 @@ async def test_many_tools_with_large_schemas_hold_nobody_up(tmp_path: Path) -> N
         await until(lambda: known(installation, "bad").tools > 0, 120)
         status = known(installation, "bad")
         assert status.tools < 60
-        assert any("too large together" in why for why in status.left_out)
+        assert any("combined size" in why for why in status.left_out)
 
 
 async def test_json_20000_deep_is_an_error_of_that_call_alone(tmp_path: Path) -> None:

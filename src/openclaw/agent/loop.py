@@ -54,7 +54,7 @@ _CUT_ANSWERS = 2  # the turn ends after this many answers in a row cut off in a 
 CLOSING_SECONDS = 60.0  # for the model to say what was done, once a limit has ended the turn
 
 _CLOSING = (
-    "[Not from the person: {why} No more tools can be called. Tell the person briefly what was done, "
+    "[System notice: {why} No more tools can be called. Tell the user briefly what was done, "
     "what is left to do, and anything they must know before they continue.]"
 )
 

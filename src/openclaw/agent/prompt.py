@@ -36,7 +36,7 @@ def surroundings(now_ms: int, timezone: str, *, can_ask: bool, searches: bool) -
     """Describes where a turn runs; names only the day, so that providers' caches stay valid."""
     today = datetime.fromtimestamp(now_ms / 1000, ZoneInfo(timezone))
     asked = (
-        "The person is there and can be asked."
+        "The user is available for questions."
         if can_ask
         else "Nobody can be asked while you work: decide yourself, and say what you assumed."
     )

@@ -150,9 +150,9 @@ class Environment:
         if args.yes:
             return True
         if getattr(args, "json", False) or not (self.stdin.isatty() and self.stdout.isatty()):
-            ways = f"add --yes to {what} for good"
+            ways = f"pass --yes to {what}"
             raise InvalidRequest(f"cannot ask without a terminal or with --json; {ways}")
-        self.stdout.write(f"{question}, for good? [y/N] ")
+        self.stdout.write(f"{question}? This cannot be undone. Continue? [y/N] ")
         self.stdout.flush()
         return text_of(self.stdin.readline).strip().casefold() in ("y", "yes")
 

@@ -251,7 +251,7 @@ class ClusterNode:
         order = held.order
         assert order.pin is not None
         servers = await self._gateways.clear_home(order.session, order.pin)
-        lost = f": MCP servers {', '.join(servers)} went with it" if servers else ""
+        lost = f": MCP servers {', '.join(servers)} were lost with it" if servers else ""
         held.feed.on_event(Notice("warning", f"the gateway of this session is gone{lost}"))
 
     def _ended(self, held: RunningOrder, result: Reply | BaseException | None) -> None:

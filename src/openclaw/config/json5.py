@@ -283,7 +283,7 @@ class _Parser:
         digits, letter = escape["byte"] or escape["unit"], escape["other"]
         if digits:
             if 0xD800 <= int(digits, 16) < 0xE000:
-                self._report("this is half a character: a surrogate without its partner", start)
+                self._report("unpaired surrogate", start)
                 return ""
             return chr(int(digits, 16))
         if letter in ("x", "u"):
@@ -340,7 +340,7 @@ class _Parser:
             self._stop("a key with '-' in it needs quotes", match.start())
         name = re.sub(r"\\u([0-9a-fA-F]{4})", lambda m: chr(int(m[1], 16)), match[0])
         if _SURROGATE.search(name):
-            self._stop("a key may not hold half a character (a surrogate)", match.start())
+            self._stop("a key may not contain an unpaired surrogate", match.start())
         return name
 
     def _entries(self, opened: int, what: str, close: str) -> Iterator[int]:

@@ -14,7 +14,7 @@ OpenClawError
 │   ├── ServerUnavailable
 │   ├── ModelUnavailable
 │   └── MissingExtra
-└── DeveloperFacing    a defect of ours
+└── DeveloperFacing    an internal bug
 """
 
 import re

@@ -147,7 +147,7 @@ class Intake:
         if mime_type in kinds.AUDIO_TYPES:
             return await self._transcriber.transcribe(path, mime_type)
         if mime_type not in kinds.TEXT_TYPES:
-            return Extracted(note="its content is not read")
+            return Extracted(note="content not extracted")
         if not room:
             return Extracted(note="left out: the other attachments fill the text budget")
         text, cut = await anyio.to_thread.run_sync(read_text, path, room)

@@ -69,7 +69,7 @@ async def test_a_call_that_the_person_refuses_is_not_made_and_the_model_is_told(
     assert not any(isinstance(event, ToolStarted) for event in events)
     finished = [event for event in events if isinstance(event, ToolFinished)]
     assert [one.result.is_error for one in finished] == [True, True]
-    assert "The user did not allow this call of send_mail. Do without it." in text
+    assert "The user did not allow this call of send_mail. Continue without this tool." in text
 
 
 async def test_the_model_reads_the_reason_of_a_refusal() -> None:

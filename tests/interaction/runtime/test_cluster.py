@@ -321,7 +321,7 @@ async def test_a_sessions_own_servers_keep_it_at_their_gateway_and_their_end_is_
             events: list[Event] = []
             await other.reply(_message("hello"), TurnListener(on_event=events.append))
         [notice] = [one.message for one in events if isinstance(one, Notice)]
-        assert notice == "the gateway of this session is gone: MCP servers own went with it"
+        assert notice == "the gateway of this session is gone: MCP servers own were lost with it"
 
 
 async def test_too_much_at_once_and_what_cannot_be_sent_are_refused(place: _Place) -> None:

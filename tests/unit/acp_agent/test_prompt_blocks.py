@@ -84,7 +84,7 @@ async def test_a_blob_is_what_it_is_and_not_what_it_is_called(
 
 async def test_what_cannot_be_read_is_kept_with_a_note(tmp_path: Path) -> None:
     _, (media,) = await read(tmp_path, blob(b"\x00\x01" * 20))
-    assert (media.text, media.note) == (None, "its content is not read")
+    assert (media.text, media.note) == (None, "content not extracted")
 
 
 async def test_attachments_share_one_budget_of_words(tmp_path: Path) -> None:

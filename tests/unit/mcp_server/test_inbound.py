@@ -67,8 +67,8 @@ async def test_the_text_of_all_files_stays_within_one_budget(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("mime_type", "data", "note"),
     [
-        ("application/zip", b"PK\x03\x04" + bytes(30), "its content is not read"),
-        ("video/webm", b"\x1aE\xdf\xa3", "its content is not read"),
+        ("application/zip", b"PK\x03\x04" + bytes(30), "content not extracted"),
+        ("video/webm", b"\x1aE\xdf\xa3", "content not extracted"),
         ("audio/wav", b"RIFF\x24\0\0\0WAVEfmt ", "no transcription provider is set up"),
     ],
 )

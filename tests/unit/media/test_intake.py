@@ -49,7 +49,7 @@ async def test_sound_is_transcribed_and_counts(path: Path) -> None:
 async def test_images_and_what_is_not_read_cost_nothing(path: Path) -> None:
     intake = Intake(NoTranscriber(), budget=10)
     assert await read(intake, path, "image/png") == (None, None)
-    assert await read(intake, path, "application/zip") == (None, "its content is not read")
+    assert await read(intake, path, "application/zip") == (None, "content not extracted")
     assert await read(intake, path, "text/plain") == ("0123456789", None)
 
 

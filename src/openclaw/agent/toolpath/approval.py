@@ -220,9 +220,9 @@ def refusal(name: str, answer: Answer) -> str:
     if answer == NOBODY:
         return (
             f"This call of {name} was not made: the user has to allow it, and nobody can be asked "
-            "here. Do without it."
+            "here. Continue without this tool."
         )
-    advice = f"They say: {answer.reason}" if answer.reason else "Do without it."
+    advice = f"They say: {answer.reason}" if answer.reason else "Continue without this tool."
     return f"The user did not allow this call of {name}. {advice}"
 
 

@@ -234,7 +234,7 @@ class PolicyFilter:
         if decision.outcome is PolicyOutcome.DENY:
             self.refused(arguments, context)
             return _not_made(
-                f"The tool {name} is not allowed here ({decision.reason}). Do without it."
+                f"The tool {name} is not allowed here ({decision.reason}). Continue without this tool."
             )
         return self.source.call(name, arguments, context)
 

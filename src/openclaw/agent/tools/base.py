@@ -96,7 +96,7 @@ class NativeTools:
         except OpenClawError as error:
             return failed(describe(error))
         except OSError as error:
-            return failed(f"The system refused: {error.strerror or error}.")
+            return failed(f"OS error: {error.strerror or error}.")
         except Exception:
             logger.exception("tool %s failed", name)
             return failed(f"The tool '{name}' failed because of a bug in it; do without it.")

@@ -280,7 +280,7 @@ def _encoded(text: str) -> bytes:
     try:
         content = text.encode("utf-8")
     except UnicodeEncodeError:
-        raise ToolFailure("The text contains half a character (a lone surrogate).") from None
+        raise ToolFailure("The text contains an unpaired surrogate.") from None
     if len(content) > MAX_BYTES:
         raise ToolFailure(f"That is {len(content)} bytes; the limit for one file is {MAX_BYTES}.")
     return content

@@ -46,7 +46,7 @@ class SchemaBudget:
     def spend(self, nodes: int) -> None:
         self._left -= nodes
         if self._left <= 0:
-            raise BadSchema("its server's schemas are too large together")
+            raise BadSchema("the combined size of its server's schemas exceeds the limit")
 
 
 def check_schema(schema: object, budget: SchemaBudget | None = None) -> dict[str, Any]:

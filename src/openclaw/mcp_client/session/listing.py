@@ -203,7 +203,7 @@ class CatalogCache:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            logger.info("the tool catalogue %s is not used: %s", path.name, type(error).__name__)
+            logger.info("ignoring cached tool catalogue %s: %s", path.name, type(error).__name__)
             return None
 
     def store(self, fingerprint: str, listing: Listing) -> None:

@@ -212,7 +212,7 @@ class ServerSession:
         if (result.get("inputRequests") and not requests) or not all(
             map(_is_request, requests.values())
         ):
-            raise InvalidResult("the server asks for input in a form that MCP does not have")
+            raise InvalidResult("the server sent a malformed input request")
         answers: JsonObject = {}
         for key, request in requests.items():
             try:

@@ -52,8 +52,8 @@ def explain(error: Exception, path: Path) -> StoreError:
     elif code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
         problem, hint = "has no space left", "free some space and try again"
     elif code in _BUSY:
-        problem = "is kept locked by another process"
-        hint = "look for a process that is stopped while it holds the file"
+        problem = "is locked by another process"
+        hint = "look for a suspended process that holds the lock"
     else:
         problem = f"does not work: {error if isinstance(error, sqlite3.Error) else repr(error)}"
     return StoreError(f"the session store {path} {problem}", hint=hint)

@@ -381,7 +381,7 @@ async def test_what_the_system_refuses_becomes_a_result(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files, "PathGlob", full)
-    assert await refused("list", glob="*") == "The system refused: No space left on device."
+    assert await refused("list", glob="*") == "OS error: No space left on device."
 
 
 def test_words_for_the_person_are_marked_so() -> None:

@@ -190,7 +190,7 @@ def test_what_is_remembered_is_shown_searched_and_cleared(home: Path) -> None:
     assert openclaw("memory").stdout == openclaw("memory", "show").stdout
     refused = openclaw("memory", "clear")
     assert refused.returncode == 2
-    assert "add --yes" in refused.stderr
+    assert "pass --yes" in refused.stderr
     assert (notes / "MEMORY.md").exists()
     assert openclaw("memory", "clear", "--yes").stdout == "Forgotten.\n"
     assert openclaw("memory", "show").stdout == "Nothing is remembered.\n"
