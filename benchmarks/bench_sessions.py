@@ -29,9 +29,10 @@ from tests.support.postgres_server import make_store, own_server
 from tests.support.session_stress import StressPlan, run_stress
 
 from openclaw.core.clock import SystemClock
+from openclaw.core.outcome import Outcome
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
-from openclaw.sessions.records import EntryKind, NewEntry, SessionRef, TurnOutcome
+from openclaw.sessions.records import EntryKind, NewEntry, SessionRef
 from openclaw.sessions.sqlite.store import SqliteStore, open_sqlite_store
 
 APPENDS = 20
@@ -62,7 +63,7 @@ async def one_turn(store: SqliteStore | PostgresStore, session: SessionRef) -> N
         turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "what time is it")])
         await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="c")])
         await lane.append(turn, [NewEntry(EntryKind.TOOL_RESULT, {}, call_id="c")])
-        await lane.finish_turn(turn, TurnOutcome.OK, [message(1)])
+        await lane.finish_turn(turn, Outcome.OK, [message(1)])
 
 
 class Bench:

@@ -32,10 +32,10 @@ from openclaw.agent.transcript import UserItem, user_entry
 from openclaw.config.load import load_config
 from openclaw.config.merge import effective_agents
 from openclaw.core.clock import SystemClock
+from openclaw.core.outcome import Outcome
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import Declaration
 from openclaw.sessions.open import open_store
-from openclaw.sessions.records import TurnOutcome
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 pytestmark = [
@@ -510,7 +510,7 @@ async def test_the_beginning_of_a_long_conversation_is_fetched_on_demand(
         async with store.acquire_lane(session) as lane:
             for number in range(60):
                 message = user_entry(UserItem(f"message {number}"), "api")
-                await lane.finish_turn(await lane.begin_turn([message]), TurnOutcome.OK)
+                await lane.finish_turn(await lane.begin_turn([message]), Outcome.OK)
     await page.goto(f"{site.url}/#/chat/main/long")
     await expect(page.locator(".bubble").last).to_have_text("message 59")
     await page.get_by_role("button", name="Show earlier messages").click()

@@ -8,9 +8,10 @@ import anyio.to_thread
 import pytest
 from tests.support.postgres_server import Server
 
+from openclaw.core.outcome import Outcome
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
-from openclaw.sessions.records import EntryKind, NewEntry, TurnOutcome, TurnState
+from openclaw.sessions.records import EntryKind, NewEntry, TurnState
 from openclaw.sessions.store import SessionStore
 
 pytestmark = pytest.mark.subprocess
@@ -34,12 +35,12 @@ async def test_a_backup_taken_in_the_midst_of_a_turn_is_restored_and_goes_on(
         session = await store.open_session("main", "k")
         async with store.acquire_lane(session) as lane:
             first = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {"a": "ü\0"}, "find")])
-            await lane.finish_turn(first, TurnOutcome.OK)
+            await lane.finish_turn(first, Outcome.OK)
             half = await lane.begin_turn()
             await lane.append(half, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="c")])
             await run(postgres.tool("pg_dump"), "--format=custom", f"--file={dump}", postgres_url)
             before = await contents(store)
-            await lane.finish_turn(half, TurnOutcome.OK)
+            await lane.finish_turn(half, Outcome.OK)
     try:
         await run(
             postgres.tool("pg_restore"),
@@ -56,7 +57,7 @@ async def test_a_backup_taken_in_the_midst_of_a_turn_is_restored_and_goes_on(
                 assert (lost.id, lost.state) == (half, TurnState.LOST)
                 assert [call.call_id for call in lost.open_calls] == ["c"]
                 turn = await lane.begin_turn()
-                await lane.finish_turn(turn, TurnOutcome.OK)
+                await lane.finish_turn(turn, Outcome.OK)
             await store.open_session("main", "another")
     finally:
         postgres.drop(restored)

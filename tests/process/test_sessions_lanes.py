@@ -14,7 +14,8 @@ from tests.support.connection_bench import until
 from tests.support.lane_holder import holder, take
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.records import EntryKind, NewEntry, TurnOutcome, TurnState
+from openclaw.core.outcome import Outcome
+from openclaw.sessions.records import EntryKind, NewEntry, TurnState
 from openclaw.sessions.sqlite.store import open_sqlite_store
 
 pytestmark = pytest.mark.subprocess
@@ -185,6 +186,6 @@ async def test_a_message_is_still_there_for_the_next_process(database: Path) -> 
         session = await store.open_session("main", "k")
         async with store.acquire_lane(session) as lane:
             turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {"a": "ü"}, "ü")])
-            await lane.finish_turn(turn, TurnOutcome.OK)
+            await lane.finish_turn(turn, Outcome.OK)
     async with open_sqlite_store(database, SystemClock()) as store:
         assert (await store.history(session))[1].data == {"a": "ü"}

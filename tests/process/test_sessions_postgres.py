@@ -14,9 +14,10 @@ from tests.support.lane_holder import holder, take
 from tests.support.postgres_server import OwnServer, make_store, own_server
 
 from openclaw.core.clock import SystemClock
+from openclaw.core.outcome import Outcome
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
-from openclaw.sessions.records import EntryKind, NewEntry, StoreError, TurnOutcome, TurnState
+from openclaw.sessions.records import EntryKind, NewEntry, StoreError, TurnState
 from openclaw.sessions.sqlite.store import open_sqlite_store
 
 pytestmark = pytest.mark.subprocess
@@ -175,7 +176,7 @@ async def test_a_turn_goes_on_where_the_server_restarts_in_its_midst(
             await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="c")])
             await anyio.sleep(1.5)  # beyond its lease: it lives, since it found its way back
             await lane.append(turn, [NewEntry(EntryKind.TOOL_RESULT, {}, call_id="c")])
-            await lane.finish_turn(turn, TurnOutcome.OK)
+            await lane.finish_turn(turn, Outcome.OK)
         assert [entry.seq for entry in await store.history(session)] == [1, 2, 3, 4, 5]
         assert await store.unfinished_turns(session) == []
 
@@ -192,7 +193,7 @@ async def test_a_crash_of_the_server_forgets_nothing_that_was_written(
                 await lane.append(turn, [note])
             await anyio.to_thread.run_sync(restart, server, "immediate")
             assert len(await store.history(session)) == 5
-            await lane.finish_turn(turn, TurnOutcome.OK)
+            await lane.finish_turn(turn, Outcome.OK)
         entries = await store.history(session)
         assert [entry.seq for entry in entries] == [1, 2, 3, 4, 5, 6]
         assert [entry.kind for entry in entries][2:5] == [EntryKind.NOTICE] * 3
@@ -212,7 +213,7 @@ async def test_a_write_waits_for_a_server_that_is_away_and_then_gives_up(
                 await store.history(session)
             await anyio.to_thread.run_sync(server.start)
             await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="d")])
-            await lane.finish_turn(turn, TurnOutcome.OK)
+            await lane.finish_turn(turn, Outcome.OK)
         entries = await store.history(session)
         assert [entry.call_id for entry in entries] == [None, "d", None]
 

@@ -10,8 +10,9 @@ import anyio
 import anyio.to_thread
 
 from openclaw.config.paths import StatePaths
+from openclaw.core.outcome import Outcome
 from openclaw.sessions.open import open_store
-from openclaw.sessions.records import EntryKind, LaneLost, NewEntry, TurnOutcome, TurnState
+from openclaw.sessions.records import EntryKind, LaneLost, NewEntry, TurnState
 from openclaw.sessions.store import SessionStore
 
 _PATIENCE = 60.0  # a bound for a busy machine, not a wait
@@ -62,7 +63,7 @@ async def take(store: SessionStore) -> TurnState:
         *_, lost = await store.unfinished_turns(session)
         assert [call.call_id for call in lost.open_calls] == ["c"]
         turn = await lane.begin_turn()
-        await lane.finish_turn(turn, TurnOutcome.OK)
+        await lane.finish_turn(turn, Outcome.OK)
     return lost.state
 
 
@@ -84,7 +85,7 @@ async def _hold(spec: str, lease: float, mode: str = "") -> None:
                     sys.stdin.readline()  # on the event loop, which cannot renew the lease meanwhile
                 else:
                     await anyio.to_thread.run_sync(sys.stdin.readline)
-                await lane.finish_turn(turn, TurnOutcome.OK)
+                await lane.finish_turn(turn, Outcome.OK)
                 _say("finished")
         except LaneLost:
             _say("lost")

@@ -25,6 +25,7 @@ import anyio
 
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.outcome import Outcome
 from openclaw.sessions.copying import SessionDetails
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
@@ -35,7 +36,6 @@ from openclaw.sessions.records import (
     NewEntry,
     SessionRef,
     StoreError,
-    TurnOutcome,
     TurnState,
 )
 from openclaw.sessions.sqlite.store import SqliteStore, open_sqlite_store
@@ -151,7 +151,7 @@ async def _attempt(
             world.write(f"{turn}\n")
         await lane.append(turn, [NewEntry(EntryKind.TOOL_RESULT, {}, call_id=turn)])
         answer = NewEntry(EntryKind.ASSISTANT_MESSAGE, {}, f"answer {turn}")
-        await lane.finish_turn(turn, TurnOutcome.OK, [answer])
+        await lane.finish_turn(turn, Outcome.OK, [answer])
 
 
 # --- the one who starts, hits and restarts them ---------------------------------------------------

@@ -19,6 +19,7 @@ from openclaw.acp_agent.updates import ContentBlock, replay
 from openclaw.agent.port import Agent, OpenAgent
 from openclaw.core import errors
 from openclaw.core.clock import random_id, timestamp
+from openclaw.core.outcome import Outcome
 from openclaw.core.prompts import PromptInfo
 from openclaw.stdio.descriptors import claim_stdio, on_termination, run_and_leave
 from openclaw.stdio.lines import LineSplitter, TooLong
@@ -189,7 +190,7 @@ class OpenClawAgent:
         if reply is None:
             return schema.PromptResponse(stop_reason="cancelled")
         await self._send_title(session)
-        reason = "max_turn_requests" if reply.outcome == "limit" else "end_turn"
+        reason = "max_turn_requests" if reply.outcome == Outcome.LIMIT else "end_turn"
         sent, got = reply.usage.input_tokens, reply.usage.output_tokens
         usage = schema.Usage(total_tokens=sent + got, input_tokens=sent, output_tokens=got)
         return schema.PromptResponse(stop_reason=reason, usage=usage)

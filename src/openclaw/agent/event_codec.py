@@ -15,6 +15,7 @@ from openclaw.agent.port import AgentSettings, CallItem, MessageContext, Reply, 
 from openclaw.core import errors
 from openclaw.core.content import Block, InboundMedia, Media, ResourceLink, Text
 from openclaw.core.events import Event, ToolFinished, Usage
+from openclaw.core.outcome import Outcome
 from openclaw.core.tools import ToolResult
 
 Json = dict[str, Any]
@@ -139,6 +140,7 @@ _DECODED: Mapping[str, Callable[[Any], Any]] = {
     "result": result_from,
     "signals": tuple,
     "questions": tuple,
+    "outcome": Outcome,
     "workspace": lambda path: None if path is None else Path(path),
     "media": lambda items: tuple(map(media_from, items)),
     "usage": lambda body: _record_from(Usage, body),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from openclaw.core.content import Block, InboundMedia, Media
 from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.events import Emit, Usage
+from openclaw.core.outcome import Outcome
 from openclaw.core.prompts import PartialArgument, PromptInfo
 from openclaw.core.questions import Ask
 from openclaw.core.tools import ToolResult, ToolSpec
@@ -89,8 +90,7 @@ class MessageContext:
 class Reply:
     """The answer.
 
-    `outcome` is ok, limit (a limit ended the turn; the text says which) or duplicate (the order
-    had been carried out before). A turn that was cancelled or failed raises instead.
+    A turn that was cancelled or failed raises instead.
     """
 
     text: str
@@ -98,7 +98,7 @@ class Reply:
     turn_id: str
     media: tuple[Media, ...] = ()  # what tools handed to the person
     usage: Usage = field(default_factory=Usage)
-    outcome: str = "ok"
+    outcome: Outcome = Outcome.OK
     finish_reason: str = "stop"  # or length (the model's answer was cut) or content_filter
     calls: tuple[CallItem, ...] = ()  # for the sender to run: its next message has the results
     questions: tuple[str, ...] = ()  # ids of those that wait for an answer since this turn
@@ -119,7 +119,7 @@ class Claim(Protocol):
         """The session's lane, ahead of messages that do not come from the queue."""
         ...
 
-    async def finish(self, lane: "Lane", outcome: str, result: "Reply | BaseException") -> None:
+    async def finish(self, lane: "Lane", outcome: Outcome, result: "Reply | BaseException") -> None:
         """Have the lane's next `finish_turn` end the message's queue entry as well."""
         ...
 

@@ -19,6 +19,7 @@ from openclaw.agent.port import MessageContext
 from openclaw.config.paths import locked, private_directory, write_atomically
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, describe
+from openclaw.core.outcome import Outcome
 from openclaw.sessions.records import TurnState
 
 if TYPE_CHECKING:
@@ -319,10 +320,10 @@ class Scheduler:
         except Exception:
             logger.exception("the schedule '%s' failed", job.id)
             return
-        if reply.outcome != "duplicate":
+        if reply.outcome != Outcome.DUPLICATE:
             logger.info("the schedule '%s' has run: %s", job.id, reply.outcome)
             await self._notify(job, reply.outcome, reply.text)
 
-    async def _notify(self, job: Job, outcome: str, text: str) -> None:
+    async def _notify(self, job: Job, outcome: Outcome, text: str) -> None:
         result = {"id": job.id, "session": job.session_key, "outcome": outcome, "text": text}
         await notify("cron", self.settings(), result, self.environ, self.resolve)

@@ -38,6 +38,7 @@ from openclaw.core import events
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
+from openclaw.core.outcome import Outcome
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.lanes import Lane
 from openclaw.sessions.records import (
@@ -46,7 +47,6 @@ from openclaw.sessions.records import (
     NewEntry,
     StoreError,
     Turn,
-    TurnOutcome,
     TurnState,
     storable,
 )
@@ -156,7 +156,7 @@ class _Turn:
                 with anyio.CancelScope(shield=True):
                     await self.report.ended(_outcome_of(error), _reason_of(error))
             raise
-        if reply.outcome != "duplicate":
+        if reply.outcome != Outcome.DUPLICATE:
             await self.report.ended(reply.outcome, reply.text)
         return reply
 
@@ -259,22 +259,22 @@ class _Turn:
     async def _answer(self, loop: Loop, questions: TurnQuestions) -> Reply:
         runner = loop.runner
         budget, lane, turn = runner.budget, runner.lane, runner.turn
-        outcome, answer = "ok", TurnAnswer("")
+        outcome, answer = Outcome.OK, TurnAnswer("")
         closing: list[NewEntry] = []
         try:
             with budget.time_limit() as scope:
                 answer = await self._run_command(loop) or await loop.run()
             if scope.cancelled_caught:
                 closing = runner.close_open(_OUT_OF_TIME)
-                outcome = "limit"
+                outcome = Outcome.LIMIT
                 # A model that has not answered yet will not say what was done either.
                 ask = not loop.is_waiting_for_model
                 answer = TurnAnswer(await loop.closing(budget.out_of_time(), ask=ask))
         except LimitReached as reached:
-            outcome = "limit"
+            outcome = Outcome.LIMIT
             answer = TurnAnswer(await loop.closing(reached.message, ask=reached.ask))
         text = answer.text
-        if outcome == "limit" and self.report.text:
+        if outcome == Outcome.LIMIT and self.report.text:
             text = f"{self.report.text}\n\n{text}"
         waiting = await self._store_questions(questions, turn)
         text = "\n\n".join([text, *map(waiting_line, waiting)])
@@ -297,10 +297,10 @@ class _Turn:
             closing = [*closing, transcript.assistant_entry(final, answer.model)]
         await lane.finish_turn(
             turn,
-            TurnOutcome.OK,
+            Outcome.OK,
             closing,
             usage=budget.usage,
-            detail="" if outcome == "ok" else text,
+            detail="" if outcome == Outcome.OK else text,
         )
         self.report.emit(events.TurnFinished(lane.session.key, turn, "ok"))
         return reply
@@ -396,7 +396,7 @@ class _Turn:
             with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
                 try:
                     if claim is not None:
-                        await claim.finish(lane, str(outcome), error)
+                        await claim.finish(lane, outcome, error)
                     await lane.finish_turn(
                         turn,
                         outcome,
@@ -408,7 +408,7 @@ class _Turn:
                     logger.info("a turn that is no longer ours ended: %s", lost.message)
                 except OpenClawError:
                     logger.warning("the end of a turn could not be written", exc_info=True)
-            self.report.emit(events.TurnFinished(lane.session.key, turn, str(outcome)))
+            self.report.emit(events.TurnFinished(lane.session.key, turn, outcome))
             raise
 
 
@@ -421,9 +421,9 @@ def _continues_elsewhere(claim: Claim | None, error: BaseException) -> bool:
     return claim is not None and (claim.yielding or isinstance(error, LaneLost | StoreError))
 
 
-def _outcome_of(error: BaseException) -> TurnOutcome:
+def _outcome_of(error: BaseException) -> Outcome:
     is_cancelled = isinstance(error, anyio.get_cancelled_exc_class())
-    return TurnOutcome.CANCELLED if is_cancelled else TurnOutcome.ERROR
+    return Outcome.CANCELLED if is_cancelled else Outcome.ERROR
 
 
 def _reason_of(error: BaseException) -> str:

@@ -18,6 +18,7 @@ import anyio.to_thread
 from openclaw.core import events
 from openclaw.core.clock import Clock
 from openclaw.core.errors import MissingExtra
+from openclaw.core.outcome import Outcome
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class _TurnObserver:
                 if span is not None:
                     self.telemetry.end(span, "tool_error" if event.result.is_error else None)
             case events.TurnFinished():
-                self._finish(None if event.outcome == "ok" else event.outcome)
+                self._finish(None if event.outcome == Outcome.OK else event.outcome)
             case _:
                 return
 

@@ -12,6 +12,7 @@ from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.agent.transcript import Item, ResultItem, UserItem
 from openclaw.content.frame import frame
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.outcome import Outcome
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.records import Entry, EntryKind, SessionRef, Turn, storable
 from openclaw.sessions.store import SessionStore
@@ -114,7 +115,9 @@ class TurnHistory:
             )
         answers = [e.text for e in entries if e.kind is EntryKind.ASSISTANT_MESSAGE]
         answer = answers[-1] if answers else ""
-        return Reply(answer, self.session.id, turn, outcome="duplicate", questions=tuple(questions))
+        return Reply(
+            answer, self.session.id, turn, outcome=Outcome.DUPLICATE, questions=tuple(questions)
+        )
 
     async def _entries(self, *, since_compaction: bool = True) -> Sequence[Entry]:
         return await self.store.history(self.session, since_compaction=since_compaction)

@@ -10,14 +10,18 @@ from openclaw.agent.port import MessageContext
 from openclaw.config.merge import EffectiveAgent
 from openclaw.core import events
 from openclaw.core.clock import Clock
-from openclaw.sessions.records import TurnOutcome
+from openclaw.core.outcome import Outcome
 
 if TYPE_CHECKING:
     from openclaw.agent.toolpath.hooks import Hooks
 
 logger = logging.getLogger(__name__)
 
-_ENDINGS = {"ok": "finished", "limit": "reached a limit", "error": "failed"}
+_ENDINGS = {
+    Outcome.OK: "finished",
+    Outcome.LIMIT: "reached a limit",
+    Outcome.ERROR: "failed",
+}
 
 
 class TurnReport:
@@ -78,7 +82,7 @@ class TurnReport:
                 origin=self._context.origin,
             )
 
-    async def ended(self, outcome: str, text: str) -> None:
+    async def ended(self, outcome: Outcome, text: str) -> None:
         usage = self._budget.usage
         logger.info(
             "turn %s of session %s %s after %.1f s; tools: %s; tokens: %s in, %s out%s%s",
@@ -90,7 +94,7 @@ class TurnReport:
             f"{usage.input_tokens:,}",
             f"{usage.output_tokens:,}",
             f"; cost: ${usage.cost:.2g}" if usage.cost else "",
-            f"; reason: {text}" if outcome == TurnOutcome.ERROR else "",
+            f"; reason: {text}" if outcome == Outcome.ERROR else "",
         )
         if self._hooks is not None:
             await self._hooks.fire(

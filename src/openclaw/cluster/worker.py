@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 from openclaw.agent.port import Reply
 from openclaw.cluster.order_relay import OrderFeed, answer_bytes
 from openclaw.core.errors import Cancelled, OpenClawError, UserFacing
+from openclaw.core.outcome import Outcome
 from openclaw.sessions.lanes import Lane
 from openclaw.sessions.postgres.order_queue import OrderQueue, QueuedOrder
 from openclaw.sessions.records import LaneLost, SessionRef, StoreError
@@ -44,7 +45,7 @@ class RunningOrder:
     def lane(self, store: SessionStore, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
         return store.acquire_lane(session, entitled=True)
 
-    async def finish(self, lane: Lane, outcome: str, result: Reply | BaseException) -> None:
+    async def finish(self, lane: Lane, outcome: Outcome, result: Reply | BaseException) -> None:
         cancelled = isinstance(result, anyio.get_cancelled_exc_class())
         await self.feed.flush()
         answer = await _encoded(Cancelled(BY_REQUEST) if cancelled else result)
@@ -212,7 +213,7 @@ class Worker:
             return
         if result is None:
             result = Cancelled(BY_REQUEST)
-        failed = "cancelled" if isinstance(result, Cancelled) else "error"
+        failed = Outcome.CANCELLED if isinstance(result, Cancelled) else Outcome.ERROR
         outcome = result.outcome if isinstance(result, Reply) else failed
         answer = await _encoded(result)
         try:

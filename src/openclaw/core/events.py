@@ -6,6 +6,7 @@ from operator import add
 from typing import Any, Literal, cast
 
 from openclaw.core.content import Block
+from openclaw.core.outcome import Outcome
 from openclaw.core.tools import JsonObject, ToolResult
 
 
@@ -145,7 +146,7 @@ class TurnFinished:
 
     session: str
     turn: str
-    outcome: str
+    outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True)

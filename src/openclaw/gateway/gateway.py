@@ -28,6 +28,7 @@ from openclaw.config.schema import GatewayConfig
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import Busy, Cancelled, OperatorFacing
 from openclaw.core.events import Event, Notice, TurnFinished, TurnStarted, Usage
+from openclaw.core.outcome import Outcome
 from openclaw.core.tools import ToolSpec
 from openclaw.gateway.answered_questions import AnsweredQuestions
 from openclaw.gateway.auth import grant_of
@@ -65,7 +66,7 @@ def _source(scope: MutableMapping[str, Any]) -> Source:
 _LAG_BYTES = 1024 * 1024  # how far behind a reader of all events may fall
 _RETRY_AFTER = 5.0
 _BY_REQUEST = "the turn was cancelled"
-_BY_SHUTDOWN = "the gateway is stopping, and the turn's time to finish was up"
+_BY_SHUTDOWN = "the gateway is stopping, and the turn was cancelled at the shutdown timeout"
 
 
 @dataclass(slots=True)
@@ -265,7 +266,7 @@ class Gateway:
         """
         id = context.idempotency_key or random_id()
         context = replace(context, idempotency_key=id)
-        began, outcome, reply = self.clock.monotonic(), "error", None
+        began, outcome, reply = self.clock.monotonic(), Outcome.ERROR, None
         key = TurnKey(session_owner(context.session_key), id)
         # A detached turn already has a feed.
         watched = self.all_events.followers and key not in self.feeds
@@ -278,7 +279,7 @@ class Gateway:
                 if feed is not None:
                     feed.reply(reply)
         except Cancelled:
-            outcome = "cancelled"
+            outcome = Outcome.CANCELLED
             raise
         else:
             assert reply is not None

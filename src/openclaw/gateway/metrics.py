@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
+from openclaw.core.outcome import Outcome
+
 if TYPE_CHECKING:
     from openclaw.gateway.connections import Connections
 
@@ -49,7 +51,7 @@ class Metrics:
         self._requests[(*route, ("status", str(status)))] += 1
         self._seconds[route].add(seconds)
 
-    def turn(self, outcome: str, seconds: float, input_tokens: int, output_tokens: int) -> None:
+    def turn(self, outcome: Outcome, seconds: float, input_tokens: int, output_tokens: int) -> None:
         self._turns[(("outcome", outcome),)] += 1
         self._turn_seconds.add(seconds)
         self._tokens["input"] += input_tokens

@@ -13,6 +13,7 @@ import anyio
 
 from openclaw.core.clock import random_id
 from openclaw.core.errors import DeveloperFacing, InvalidRequest, OpenClawError
+from openclaw.core.outcome import Outcome
 from openclaw.sessions import queries
 from openclaw.sessions.queries import Statements
 from openclaw.sessions.records import (
@@ -23,7 +24,6 @@ from openclaw.sessions.records import (
     NewEntry,
     SessionRef,
     StoreError,
-    TurnOutcome,
     TurnState,
     Usage,
     checked_key,
@@ -66,7 +66,7 @@ class Write:
     turn: str | None
     entries: Sequence[Encoded]
     through: int | None = None  # the last entry that a summary replaces
-    outcome: TurnOutcome | None = None
+    outcome: Outcome | None = None
     usage: Usage = field(default_factory=Usage)
 
     @property
@@ -159,7 +159,7 @@ class Lane:
     async def finish_turn(
         self,
         turn: str,
-        outcome: TurnOutcome,
+        outcome: Outcome,
         entries: Sequence[NewEntry] = (),
         *,
         usage: Usage | None = None,

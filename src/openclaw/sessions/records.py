@@ -20,6 +20,7 @@ import orjson
 
 from openclaw.core.errors import InvalidRequest, OperatorFacing, UserFacing
 from openclaw.core.events import Usage
+from openclaw.core.outcome import Outcome
 from openclaw.core.tools import JsonObject
 
 MAX_KEY_CHARS = 512
@@ -68,16 +69,10 @@ MESSAGE_KINDS = frozenset({EntryKind.USER_MESSAGE, EntryKind.ASSISTANT_MESSAGE})
 CALLER_KINDS = MESSAGE_KINDS | {EntryKind.TOOL_CALL, EntryKind.TOOL_RESULT, EntryKind.NOTICE}
 
 
-class TurnOutcome(StrEnum):
-    OK = "ok"
-    CANCELLED = "cancelled"
-    ERROR = "error"
-
-
 _ENDINGS = {
-    TurnOutcome.OK: EntryKind.TURN_FINISHED,
-    TurnOutcome.CANCELLED: EntryKind.TURN_CANCELLED,
-    TurnOutcome.ERROR: EntryKind.TURN_ERROR,
+    Outcome.OK: EntryKind.TURN_FINISHED,
+    Outcome.CANCELLED: EntryKind.TURN_CANCELLED,
+    Outcome.ERROR: EntryKind.TURN_ERROR,
 }
 
 
@@ -135,7 +130,7 @@ class NewEntry:
     details: JsonObject | None = None
 
 
-def turn_ending(outcome: TurnOutcome, detail: str, usage: Usage | None) -> NewEntry:
+def turn_ending(outcome: Outcome, detail: str, usage: Usage | None) -> NewEntry:
     data: dict[str, Any] = {"detail": detail} if detail else {}
     if usage is not None:
         data["usage"] = dict(zip(_USAGE, usage.counted, strict=True))

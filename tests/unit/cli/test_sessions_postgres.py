@@ -8,9 +8,10 @@ import pytest
 
 from openclaw.cli.main import run
 from openclaw.core.clock import SystemClock
+from openclaw.core.outcome import Outcome
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
-from openclaw.sessions.records import EntryKind, NewEntry, TurnOutcome
+from openclaw.sessions.records import EntryKind, NewEntry
 from openclaw.sessions.sqlite.store import open_sqlite_store
 from openclaw.sessions.store import SessionStore
 
@@ -22,7 +23,7 @@ async def fill(store: SessionStore) -> None:
         session = await store.open_session("main", key)
         async with store.acquire_lane(session) as lane:
             turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, f"about {key}")])
-            await lane.finish_turn(turn, TurnOutcome.OK)
+            await lane.finish_turn(turn, Outcome.OK)
 
 
 @pytest.fixture

@@ -9,10 +9,11 @@ import pytest
 
 from openclaw.core.clock import SystemClock
 from openclaw.core.events import Usage
+from openclaw.core.outcome import Outcome
 from openclaw.sessions.copying import CopyConflict, CopyReport, copy_sessions
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
-from openclaw.sessions.records import Entry, EntryKind, NewEntry, SessionInfo, TurnOutcome
+from openclaw.sessions.records import Entry, EntryKind, NewEntry, SessionInfo
 from openclaw.sessions.sqlite.store import open_sqlite_store
 from openclaw.sessions.store import SessionStore
 
@@ -31,7 +32,7 @@ async def fill(store: SessionStore) -> None:
                 )
                 call = NewEntry(K.TOOL_CALL, {"x": "\0"}, call_id="c", details={"private": 1})
                 await lane.append(turn, [call, NewEntry(K.TOOL_RESULT, {"y": 2**70}, call_id="c")])
-                await lane.finish_turn(turn, TurnOutcome.OK, usage=Usage(1, 2, 3, 4, 5, 6))
+                await lane.finish_turn(turn, Outcome.OK, usage=Usage(1, 2, 3, 4, 5, 6))
     session = await store.open_session("main", "talk 2")
     async with store.acquire_lane(session) as lane:
         await lane.compact(None, NewEntry(K.COMPACTION, {"summary": "…"}), through=5)

@@ -8,6 +8,7 @@ import pytest
 
 from openclaw.core.errors import Busy, DeveloperFacing, InvalidRequest, NotFound
 from openclaw.core.events import Usage
+from openclaw.core.outcome import Outcome
 from openclaw.sessions.copying import exported
 from openclaw.sessions.records import (
     MAX_ENTRY_BYTES,
@@ -17,7 +18,6 @@ from openclaw.sessions.records import (
     LaneLost,
     NewEntry,
     SessionRef,
-    TurnOutcome,
     TurnState,
 )
 from openclaw.sessions.sqlite.store import SqliteStore
@@ -45,7 +45,7 @@ def kinds(entries: Sequence[Entry]) -> list[EntryKind]:
 async def one_turn(store: SessionStore, session: SessionRef, text: str = "hello") -> str:
     async with store.acquire_lane(session) as lane:
         turn = await lane.begin_turn([said(text)])
-        await lane.finish_turn(turn, TurnOutcome.OK, [answered(f"re: {text}")])
+        await lane.finish_turn(turn, Outcome.OK, [answered(f"re: {text}")])
     return turn
 
 
@@ -87,7 +87,7 @@ async def test_a_turn_is_written_in_order_with_its_totals(store: SessionStore) -
         numbers = await lane.append(turn, [call("c1")])
         await lane.append(turn, [NewEntry(K.TOOL_RESULT, {"ok": True}, call_id="c1")])
         used = Usage(input_tokens=10, output_tokens=3, requests=2, tool_calls=1)
-        await lane.finish_turn(turn, TurnOutcome.OK, [answered("done")], usage=used)
+        await lane.finish_turn(turn, Outcome.OK, [answered("done")], usage=used)
     entries = await store.history(session)
     assert kinds(entries) == [
         K.TURN_STARTED,
@@ -112,16 +112,16 @@ async def test_usage_adds_up_over_turns(store: SessionStore) -> None:
     for _ in range(2):
         async with store.acquire_lane(session) as lane:
             turn = await lane.begin_turn()
-            await lane.finish_turn(turn, TurnOutcome.OK, usage=Usage(1, 2, 3, 4, 5, 6))
+            await lane.finish_turn(turn, Outcome.OK, usage=Usage(1, 2, 3, 4, 5, 6))
     assert Usage(*(await store.show(session))[8:]) == Usage(2, 4, 6, 8, 10, 12)
 
 
 @pytest.mark.parametrize(
     ("outcome", "kind"),
-    [(TurnOutcome.CANCELLED, K.TURN_CANCELLED), (TurnOutcome.ERROR, K.TURN_ERROR)],
+    [(Outcome.CANCELLED, K.TURN_CANCELLED), (Outcome.ERROR, K.TURN_ERROR)],
 )
 async def test_a_turn_that_ended_badly_says_so(
-    store: SessionStore, outcome: TurnOutcome, kind: EntryKind
+    store: SessionStore, outcome: Outcome, kind: EntryKind
 ) -> None:
     session = await store.open_session("main", "k")
     async with store.acquire_lane(session) as lane:
@@ -200,7 +200,7 @@ async def test_a_holder_that_was_replaced_cannot_write(subject: Any) -> None:
             with pytest.raises(LaneLost):
                 await old.append(turn, [said("too late")])
             with pytest.raises(LaneLost):
-                await old.finish_turn(turn, TurnOutcome.OK)
+                await old.finish_turn(turn, Outcome.OK)
             with pytest.raises(LaneLost):
                 await old.begin_turn()
             with pytest.raises(LaneLost):
@@ -225,7 +225,7 @@ async def test_a_turn_that_died_half_way_is_visible_with_calls_of_unknown_outcom
             assert (found.id, found.state) == (dead, TurnState.LOST)
             assert [entry.call_id for entry in found.open_calls] == ["c2"]
             turn = await new.begin_turn()
-            await new.finish_turn(turn, TurnOutcome.OK)
+            await new.finish_turn(turn, Outcome.OK)
     async with store.acquire_lane(session):  # it is not lost once more
         pass
     (lost,) = await store.unfinished_turns(session)
@@ -257,7 +257,7 @@ async def test_a_turn_id_is_taken_once(store: SessionStore) -> None:
     session = await store.open_session("main", "k")
     async with store.acquire_lane(session) as lane:
         assert await lane.begin_turn(turn="order-1") == "order-1"
-        await lane.finish_turn("order-1", TurnOutcome.OK)
+        await lane.finish_turn("order-1", Outcome.OK)
         with pytest.raises(InvalidRequest, match="already"):
             await lane.begin_turn(turn="order-1")
     found = await store.find_turn(session, "order-1")
@@ -280,9 +280,9 @@ async def test_a_lane_refuses_what_makes_no_sense(store: SessionStore) -> None:
             await lane.compact(turn, said("no summary"), through=1)
         with pytest.raises(InvalidRequest):
             await lane.compact(turn, NewEntry(K.COMPACTION), through=99)
-        await lane.finish_turn(turn, TurnOutcome.OK)
+        await lane.finish_turn(turn, Outcome.OK)
         with pytest.raises(DeveloperFacing):
-            await lane.finish_turn(turn, TurnOutcome.OK)
+            await lane.finish_turn(turn, Outcome.OK)
     assert kinds(await store.history(session)) == [K.TURN_STARTED, K.TURN_FINISHED]
 
 
@@ -303,7 +303,7 @@ async def test_a_summary_stands_for_what_it_covers_and_the_transcript_stays_whol
         await lane.append(turn, [call("c1"), said("two"), call("c2")])  # 3, 4, 5
         assert await lane.compact(turn, NewEntry(K.COMPACTION, {"n": 1}), through=3) == 6
         assert await lane.compact(turn, NewEntry(K.COMPACTION, {"n": 2}), through=4) == 7
-        await lane.finish_turn(turn, TurnOutcome.OK)  # 8
+        await lane.finish_turn(turn, Outcome.OK)  # 8
     assert [entry.seq for entry in await store.history(session)] == [7, 5, 8]
     whole = await store.history(session, since_compaction=False)
     assert [entry.seq for entry in whole] == list(range(1, 9))
@@ -444,7 +444,7 @@ async def test_a_cancelled_write_is_whole_or_absent(store: SessionStore) -> None
         turn = await lane.begin_turn([said("x")])
         with anyio.CancelScope() as scope:
             scope.cancel()
-            await lane.finish_turn(turn, TurnOutcome.OK, [answered("y")])
+            await lane.finish_turn(turn, Outcome.OK, [answered("y")])
         found = kinds(await store.history(session))
     assert found in (
         [K.TURN_STARTED, K.USER_MESSAGE],

@@ -25,6 +25,7 @@ from tests.support.postgres_server import Server
 from openclaw.config.paths import StatePaths
 from openclaw.core.errors import InvalidRequest, MissingExtra
 from openclaw.core.events import Usage
+from openclaw.core.outcome import Outcome
 from openclaw.sessions.lanes import Write
 from openclaw.sessions.open import open_store
 from openclaw.sessions.postgres import pool
@@ -46,7 +47,6 @@ from openclaw.sessions.records import (
     NewEntry,
     StoreError,
     StoreMissing,
-    TurnOutcome,
     encoded,
 )
 
@@ -111,7 +111,7 @@ async def test_two_versions_share_a_database_that_the_newer_has_migrated(
             for store in (old, new, old):
                 async with store.acquire_lane(session) as lane:
                     turn = await lane.begin_turn()
-                    await lane.finish_turn(turn, TurnOutcome.OK)
+                    await lane.finish_turn(turn, Outcome.OK)
         assert len(await old.history(session)) == 6
 
 
@@ -153,7 +153,7 @@ async def test_a_write_that_is_sent_twice_is_written_once(postgres_url: str) -> 
         Write("begin", "t", entry(K.TURN_STARTED)),
         Write("append", "t", entry(K.NOTICE)),
         Write("compact", "t", entry(K.COMPACTION), through=1),
-        Write("finish", "t", entry(K.TURN_FINISHED), outcome=TurnOutcome.OK, usage=Usage(1)),
+        Write("finish", "t", entry(K.TURN_FINISHED), outcome=Outcome.OK, usage=Usage(1)),
     ]
     async with open_postgres_store(parsed(postgres_url)) as store:
         session = await store.open_session("main", "k")
@@ -195,7 +195,7 @@ async def finished(store: PostgresStore, on_finish: Any) -> str:
     async with store.acquire_lane(session) as lane:
         turn = await lane.begin_turn()
         lane.on_finish = on_finish
-        await lane.finish_turn(turn, TurnOutcome.OK)
+        await lane.finish_turn(turn, Outcome.OK)
     return turn
 
 
@@ -257,7 +257,7 @@ async def test_a_process_whose_connections_are_cut_keeps_its_session(postgres_ur
                 owner = "SELECT owner FROM openclaw.tickets"
                 while await sql(postgres_url, owner) == before:  # noqa: ASYNC110 - in the database
                     await anyio.sleep(0.02)
-            await lane.finish_turn(turn, TurnOutcome.OK)
+            await lane.finish_turn(turn, Outcome.OK)
         assert await store.unfinished_turns(session) == []
 
 
@@ -287,7 +287,7 @@ async def test_a_live_process_keeps_its_session_if_the_databases_clock_is_set(
                 while await sql(postgres_url, query):  # noqa: ASYNC110 - another process renews it
                     await anyio.sleep(0.05)
             assert not taken.is_set()
-            await lane.finish_turn(turn, TurnOutcome.OK)
+            await lane.finish_turn(turn, Outcome.OK)
         assert taken.is_set()
 
 
@@ -364,7 +364,7 @@ async def test_a_write_on_a_connection_that_died_silently_is_sent_on_another(
                 turn = await lane.begin_turn()
                 cable.swallow()
                 with anyio.fail_after(60):
-                    await lane.finish_turn(turn, TurnOutcome.OK)
+                    await lane.finish_turn(turn, Outcome.OK)
             assert [entry.seq for entry in await store.history(session)] == [1, 2]
 
 
@@ -630,7 +630,7 @@ async def test_each_write_to_a_transcript_is_one_statement(postgres_url: str) ->
             turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "hello")])
             await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL), NewEntry(EntryKind.NOTICE)])
             await lane.compact(turn, NewEntry(EntryKind.COMPACTION), through=1)
-            await lane.finish_turn(turn, TurnOutcome.OK)
+            await lane.finish_turn(turn, Outcome.OK)
             assert [
                 query for query in sent if "pg_catalog" not in query and "jit" not in query
             ] == [sent[-1]] * 4  # besides what the driver asks once about the types

@@ -3,7 +3,8 @@
 import pytest
 
 from openclaw.core.errors import DeveloperFacing, InvalidRequest
-from openclaw.sessions.records import EntryKind, NewEntry, TurnOutcome, TurnState
+from openclaw.core.outcome import Outcome
+from openclaw.sessions.records import EntryKind, NewEntry, TurnState
 from openclaw.sessions.store import SessionStore
 
 _HELLO = NewEntry(EntryKind.USER_MESSAGE, {"text": "hello"}, "hello")
@@ -20,7 +21,7 @@ async def test_a_lost_turn_runs_again_with_all_that_it_had(store: SessionStore) 
     async with store.acquire_lane(session) as lane:
         await lane.resume_turn("t", [NewEntry(EntryKind.TOOL_RESULT, {}, call_id="c")])
         await lane.append("t", [NewEntry(EntryKind.NOTICE)])
-        await lane.finish_turn("t", TurnOutcome.OK)
+        await lane.finish_turn("t", Outcome.OK)
     done = await store.find_turn(session, "t")
     assert done is not None
     assert (done.state, done.open_calls) == (TurnState.OK, ())
@@ -42,7 +43,7 @@ async def test_only_a_lost_turn_can_be_resumed(store: SessionStore) -> None:
         await lane.begin_turn([_HELLO], turn="t")
         with pytest.raises(InvalidRequest):
             await lane.resume_turn("t")
-        await lane.finish_turn("t", TurnOutcome.OK)
+        await lane.finish_turn("t", Outcome.OK)
         with pytest.raises(InvalidRequest):
             await lane.resume_turn("t")
         with pytest.raises(InvalidRequest):

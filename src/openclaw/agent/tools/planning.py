@@ -12,6 +12,7 @@ from openclaw.config.agent_schema import SubagentsConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.events import PLAN_TOOL, PRIORITIES, STATUSES, Event, ToolStarted, plan_of
+from openclaw.core.outcome import Outcome
 from openclaw.core.tools import CallContext, ToolResult, json_list
 
 _PLAN = spec(
@@ -145,7 +146,7 @@ def delegate_tool(
             reply = await answer_turn(message, listener)
         except OpenClawError as error:
             return f"(It failed: {describe(error)} Its conversation is '{key}'.)"
-        ending = "" if reply.outcome == "ok" else f"\n\n(It ended early: {reply.outcome}.)"
+        ending = "" if reply.outcome == Outcome.OK else f"\n\n(It ended early: {reply.outcome}.)"
         return f"{reply.text}{ending}"
 
     return FunctionTool(_DELEGATE, run)

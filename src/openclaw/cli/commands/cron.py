@@ -19,6 +19,7 @@ from openclaw.cli.run_command import run_interruptible
 from openclaw.cli.terminal import as_json
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK
+from openclaw.core.outcome import Outcome
 from openclaw.gateway.lock import running_gateway
 from openclaw.runtime.access import open_agent
 from openclaw.runtime.settings import time_zone
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
         job = jobs.get(args.name)
         reply = run_interruptible(env, _turn, env, job)
         env.report(args, as_json(reply, job.session_key), reply.text or "(No response)")
-        return EXIT_OK if reply.outcome == "ok" else EXIT_FAILED
+        return EXIT_OK if reply.outcome == Outcome.OK else EXIT_FAILED
     elif args.what == "remove":
         jobs.remove(args.name)
         env.say(f"Removed {args.name}.")

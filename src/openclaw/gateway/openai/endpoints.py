@@ -27,6 +27,7 @@ from openclaw.core.clock import random_id
 from openclaw.core.content import Block, Media, text_of
 from openclaw.core.errors import InvalidRequest, ModelUnavailable, NotFound
 from openclaw.core.events import STARTS_OVER, BlockReply, Event, TextDelta
+from openclaw.core.outcome import Outcome
 from openclaw.gateway.api.openapi import Json, json_body
 from openclaw.gateway.api.routes import Attachments, new_session
 from openclaw.gateway.auth import own_session
@@ -111,7 +112,7 @@ _WHOLE = ("stop", "tool_calls")
 
 def reason_of(reply: Reply) -> str:
     """Why the answer ended: stop, length, content_filter or tool_calls."""
-    if reply.outcome == "limit":
+    if reply.outcome == Outcome.LIMIT:
         return "length"
     if reply.calls:
         return "tool_calls"

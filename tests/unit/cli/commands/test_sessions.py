@@ -14,7 +14,8 @@ from openclaw.cli.main import run
 from openclaw.content.frame import frame
 from openclaw.core.clock import SystemClock
 from openclaw.core.events import Usage
-from openclaw.sessions.records import EntryKind, NewEntry, TurnOutcome
+from openclaw.core.outcome import Outcome
+from openclaw.sessions.records import EntryKind, NewEntry
 from openclaw.sessions.sqlite.store import open_sqlite_store
 
 Captured = pytest.CaptureFixture[str]
@@ -33,7 +34,7 @@ async def fill(path: Path) -> None:
                 await lane.append(turn, [NewEntry(EntryKind.TOOL_RESULT, {}, "ok", call_id="1")])
                 answer = NewEntry(EntryKind.ASSISTANT_MESSAGE, {}, "x" * 5000)
                 used = Usage(input_tokens=12_345, output_tokens=67)
-                await lane.finish_turn(turn, TurnOutcome.OK, [answer], usage=used)
+                await lane.finish_turn(turn, Outcome.OK, [answer], usage=used)
         await store.set_title(await store.open_session("main", "trip"), "Norway \x1b]0;owned\x07")
         session = await store.open_session("main", "trip")
         async with store.acquire_lane(session) as lane:
@@ -264,7 +265,7 @@ def test_nothing_is_deleted_where_nobody_can_be_asked(stored: Path, capsys: Capt
 def test_on_a_terminal_deleting_is_asked_about(stored: Path, answer: str, *, left: bool) -> None:
     command = [sys.executable, "-m", "openclaw", "sessions", "delete", "trip"]
     with on_terminal(command, dict(os.environ)) as terminal:
-        assert "Norway" in terminal.until("for good? [y/N]")
+        assert "Norway" in terminal.until("Continue? [y/N]")
         terminal.type(f"{answer}\n")
         assert terminal.ended() == 0
     assert (sessions("show", "trip") == 0) is left
@@ -278,7 +279,7 @@ def test_only_the_conversation_that_was_asked_about_is_deleted(stored: Path) -> 
 
     command = [sys.executable, "-m", "openclaw", "sessions", "delete", "trip"]
     with on_terminal(command, dict(os.environ)) as terminal:
-        terminal.until("for good? [y/N]")
+        terminal.until("Continue? [y/N]")
         anyio.run(replace)
         terminal.type("y\n")
         terminal.ended()
@@ -288,7 +289,7 @@ def test_only_the_conversation_that_was_asked_about_is_deleted(stored: Path) -> 
 def test_an_interrupt_ends_the_question_and_deletes_nothing(stored: Path) -> None:
     command = [sys.executable, "-m", "openclaw", "sessions", "delete", "trip"]
     with on_terminal(command, dict(os.environ)) as terminal:
-        terminal.until("for good? [y/N]")
+        terminal.until("Continue? [y/N]")
         terminal.type("\x03")
         assert terminal.ended() == 130
     assert sessions("show", "trip") == 0
@@ -314,7 +315,7 @@ async def fill_calls(path: Path) -> None:
             said = frame("12:00\nsharp", sender="time")
             entries = [NewEntry(EntryKind.TOOL_RESULT, {}, said, call_id="1")]
             await lane.append(turn, entries)
-            await lane.finish_turn(turn, TurnOutcome.OK, [])
+            await lane.finish_turn(turn, Outcome.OK, [])
 
 
 def test_a_result_is_shown_as_its_servers_words_and_a_call_with_its_arguments(

@@ -11,6 +11,7 @@ import pytest
 from tests.support.connection_bench import until
 
 from openclaw.core.errors import Busy, InvalidRequest, MissingExtra, NotFound, OperatorFacing
+from openclaw.core.outcome import Outcome
 from openclaw.sessions.postgres import lease_thread, order_queue
 from openclaw.sessions.postgres import store as postgres_store
 from openclaw.sessions.postgres.address import parsed
@@ -29,7 +30,6 @@ from openclaw.sessions.records import (
     LaneLost,
     NewEntry,
     SessionRef,
-    TurnOutcome,
     TurnState,
 )
 
@@ -268,12 +268,12 @@ async def test_finishing_commits_with_the_turn_or_not_at_all(
         [taken] = await OrderQueue(store.database, "b").claim(1, ["main"])
         lane.on_finish = queue.finishing(order, "ok", b"mine", 3, follows.append)
         with pytest.raises(LaneLost):
-            await lane.finish_turn("k", TurnOutcome.OK)
+            await lane.finish_turn("k", Outcome.OK)
         found = await store.find_turn(session, "k")
         assert found is not None
         assert found.state is TurnState.RUNNING
         lane.on_finish = queue.finishing(taken, "ok", b"theirs", 3, follows.append)
-        await lane.finish_turn("k", TurnOutcome.OK)
+        await lane.finish_turn("k", Outcome.OK)
     row = await _row(store, order.id)
     assert (row["reply"], row["events"], follows) == (b"theirs", 3, [False])
 
@@ -463,7 +463,7 @@ async def test_a_lost_turn_is_resumed_by_whoever_is_entitled_next(
         with pytest.raises(InvalidRequest):
             await lane.resume_turn("unknown")
         await lane.resume_turn("k", [NewEntry(EntryKind.NOTICE, {"resumed": True})])
-        await lane.finish_turn("k", TurnOutcome.OK)
+        await lane.finish_turn("k", Outcome.OK)
     found = await store.find_turn(session, "k")
     assert found is not None
     assert found.state is TurnState.OK

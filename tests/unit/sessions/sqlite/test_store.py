@@ -16,12 +16,12 @@ from blockbuster import BlockBuster
 
 from openclaw.config.state_version import NewerState
 from openclaw.core.clock import SystemClock
+from openclaw.core.outcome import Outcome
 from openclaw.sessions.records import (
     EntryKind,
     LaneLost,
     NewEntry,
     StoreError,
-    TurnOutcome,
 )
 from openclaw.sessions.sqlite import connections, schema
 from openclaw.sessions.sqlite.connections import SqliteDatabase, Statements, explain
@@ -322,7 +322,7 @@ async def test_no_store_call_blocks_the_event_loop(database: Path) -> None:
             session = await store.open_session("main", "k")
             async with store.acquire_lane(session) as lane:
                 turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "hi")])
-                await lane.finish_turn(turn, TurnOutcome.OK)
+                await lane.finish_turn(turn, Outcome.OK)
             await store.history(session)
             await store.search("hi")
             await store.delete(session)
@@ -502,5 +502,5 @@ async def test_a_write_takes_the_same_work_however_many_turns_the_session_has(
             steps.clear()
             turn = await lane.begin_turn()
             await lane.append(turn, [NewEntry(EntryKind.USER_MESSAGE)])
-            await lane.finish_turn(turn, TurnOutcome.OK)
+            await lane.finish_turn(turn, Outcome.OK)
             assert len(steps) < 50  # 100 instructions each; a scan of all turns takes 10,000s
