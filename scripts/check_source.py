@@ -20,8 +20,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "openclaw"
 
-MOST_DEFERRED = 138
-MOST_TYPING_ONLY = 144
+MOST_DEFERRED = 105
+MOST_TYPING_ONLY = 132
 
 BANNED = {"meta_path", "path_hooks", "_getframe", "marshal", "setswitchinterval"}
 
