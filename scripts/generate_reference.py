@@ -215,7 +215,13 @@ def events_page() -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-_JSON_TYPES = {"str": "string", "float": "number", "int": "number", "tuple": "list"}
+_JSON_TYPES = {
+    "str": "string",
+    "Outcome": "string",
+    "float": "number",
+    "int": "number",
+    "tuple": "list",
+}
 
 
 def _event_type(kind: Any) -> str:

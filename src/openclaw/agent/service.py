@@ -302,7 +302,7 @@ class _Turn:
             usage=budget.usage,
             detail="" if outcome == Outcome.OK else text,
         )
-        self.report.emit(events.TurnFinished(lane.session.key, turn, "ok"))
+        self.report.emit(events.TurnFinished(lane.session.key, turn, Outcome.OK))
         return reply
 
     async def _run_command(self, loop: Loop) -> TurnAnswer | None:
