@@ -121,6 +121,7 @@ class Caller:
         self._timer: TimerHandle | None = None
         self._group: anyio.abc.TaskGroup
         self._serving: dict[Id, anyio.CancelScope] = {}
+        self.floods = 0  # notifications that came too fast
         self._warned_at: float | None = None
         self.lost = anyio.Event()  # it has ended, and everything it sent was handled
         self.end_reason: str | None = None
@@ -220,6 +221,7 @@ class Caller:
             case AskCancelled():
                 pass
             case Flooded():
+                self.floods += 1
                 self._warn_of_flood()
             case Noise():
                 return False

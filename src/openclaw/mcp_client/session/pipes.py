@@ -22,6 +22,7 @@ from openclaw.stdio.lines import TooLong
 logger = logging.getLogger(__name__)
 
 _SHOWN, _READ = 500, 65536
+_FLOOD_SHARE, _LONGEST_REST = 0.1, 1.0  # of the event loop's time; seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ class PipeEnd:
 class PipeTransport:
     """Writes requests and answers as lines; hands what it reads to the caller.
 
-    Lines of a mebibyte and more are decoded on a thread, by `run`; those behind them wait.
+    Lines of a mebibyte and more are decoded on a thread, by `run`; those behind them wait. A server
+    that sends too many notifications is read more slowly, so that it doesn't slow down others.
     """
 
     def __init__(self, pipe: ChildPipe, caller: Caller, redact: Callable[[str], str] = str) -> None:
@@ -82,6 +84,7 @@ class PipeTransport:
         if self._deferred:
             self._deferred.extend(lines)
             return
+        floods, started = self._caller.floods, self._loop.time()
         for index, line in enumerate(lines):
             if len(line) >= LARGE:
                 self._deferred.extend(lines[index:])
@@ -89,6 +92,18 @@ class PipeTransport:
                 self._wake_up()
                 return
             self._take(jsonrpc.decode(line), line)
+        if self._caller.floods > floods:
+            self._rest(self._loop.time() - started)
+
+    def _rest(self, spent: float) -> None:
+        """Read nothing for some time, after so much was spent on a flood."""
+        self._pipe.pause()
+        seconds = min(spent / _FLOOD_SHARE, _LONGEST_REST)
+        self._loop.call_later(seconds, self._read_on)
+
+    def _read_on(self) -> None:
+        if not self._deferred:  # otherwise it goes on once they are taken
+            self._pipe.resume()
 
     def ended(self, reason: str, too_long: TooLong | None) -> None:
         self._ending = PipeEnd(reason, too_long)
