@@ -249,11 +249,13 @@ def target_of(path: Path) -> Path:
     try:
         check_links(path.parent)
         target = path.resolve()
+        if target.is_symlink():
+            raise RuntimeError("circular links")
         if path.is_symlink() and not target.parent.is_dir():
             check_links(path)
         if not target.parent.exists():
             private_directory(target.parent)
-    except RuntimeError as error:  # raised by `resolve` for circular links
+    except RuntimeError as error:
         raise OperatorFacing(f"cannot write {path}: its links lead in a circle") from error
     except OSError as error:
         raise _not_written(path, error) from error
