@@ -27,6 +27,7 @@ MEANING = {
     "cluster": "many gateways, one database",
     "gateway": "daemon, API, page",
     "mcp_server": "order_openclaw",
+    "mcp_hub": "servers for other clients",
     "agent": "one turn: prompt, loop, tool path, own tools",
     "mcp_client": "other servers' tools",
     "models": "choosing and asking one",
