@@ -122,8 +122,8 @@ class Conversation:
 async def attacked(attack: Attack) -> Conversation:
     conversation = Conversation()
 
-    async def read_intent(request: IntentRequest) -> Intent | None:
-        return Intent(dict(attack.intent)) if attack.intent else None
+    async def read_intent(request: IntentRequest) -> Intent:
+        return Intent(dict(attack.intent), read=True)
 
     conversation.flow.read_intent = read_intent
     for text in attack.texts:

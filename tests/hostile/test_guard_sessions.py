@@ -66,7 +66,8 @@ async def test_ordinary_commands_run_after_a_file_was_read() -> None:
 
 
 async def test_no_attack_passes_but_those_whose_reason_is_known() -> None:
+    known = {talk.name for talk in ATTACKS if talk.why}
+    assert len(known) <= 0.03 * len(ATTACKS)
     for user in (True, False):
         played = await courses(ATTACKS, user=user)
-        passed = {name for name, course in played.items() if course.passed}
-        assert passed <= {talk.name for talk in ATTACKS if talk.why}
+        assert {name for name, course in played.items() if course.passed} == known

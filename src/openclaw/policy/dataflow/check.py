@@ -198,7 +198,19 @@ class _Check:
         return any(
             self.index.is_said(one.value.text) or (one.source and one.source.steered)
             for one in about
-            if one.level == "quoted" and len(squeeze(one.value.text)) > 3
+            if one.level == "quoted"
+            and not (one.source and one.source.origin.of_workspace)
+            and one.value.role != "amount"
+            and len(squeeze(one.value.text)) > 3
+            and not self._is_own_entry(one.value.text)
+        )
+
+    def _is_own_entry(self, value: str) -> bool:
+        """Whether the same server has a field with it, and not only because a sentence led there."""
+        return any(
+            source.origin.name == self.call.tool.server
+            and not (source.origin.free_form or source.steered)
+            for source, _ in self.index.fields_of(value)
         )
 
     @property
@@ -672,7 +684,12 @@ class _Check:
     def _has_words_of(self, one: Judged, source: Source) -> bool:
         """Whether it repeats several words of a private text that the user did not say."""
         text = one.value.text
-        if source.origin.kind == "page" or self._is_related(source) or self.index.fields_of(text):
+        if (
+            one.value.role == "path"
+            or source.origin.kind == "page"
+            or self._is_related(source)
+            or self.index.fields_of(text)
+        ):
             return False
         unsaid = [
             word for word in words(text) if len(word) > 3 and not self.index.person.inflected(word)
