@@ -508,12 +508,15 @@ class _Check:
         return effect.final and role in ("target", "path")
 
     def _has_such_fields(self, one: Judged) -> bool:
-        """Whether the source has fields for what the parameter takes, and the value is in none."""
+        """Whether the server's output has fields for what the parameter takes; the value is in none."""
         wanted = {text_values.singular(part) for part in split(one.value.parameter)} - {"id"}
-        return one.source is not None and any(
+        return any(
             not wanted.isdisjoint(map(text_values.singular, split(found.key)))
-            for record in one.source.records.values()
+            for source in self.index.sources
+            if source.origin.name == self.call.tool.server
+            for record in source.records.values()
             for found in record
+            if not found.read_out
         )
 
     def _names_an_amount(self) -> bool:

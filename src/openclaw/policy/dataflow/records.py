@@ -52,7 +52,7 @@ def _parse_repr(bare: str) -> object:
         value: object = ast.literal_eval(bare)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
-    return value if isinstance(value, dict | list) else None
+    return cast("object", value) if isinstance(value, dict | list) else None
 
 
 def fields_of(text: str, structured: object = None) -> list[Field]:
