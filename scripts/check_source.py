@@ -20,8 +20,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "openclaw"
 
-MOST_DEFERRED = 105
-MOST_TYPING_ONLY = 132
+MOST_DEFERRED = 107
+MOST_TYPING_ONLY = 134
 
 BANNED = {"meta_path", "path_hooks", "_getframe", "marshal", "setswitchinterval"}
 
@@ -60,6 +60,7 @@ DEFERRED = {
     "msvcrt": PLATFORM,
     "resource": PLATFORM,
     "termios": PLATFORM,
+    "tty": PLATFORM,
     "PIL": LARGE,
     "Stemmer": LARGE,
     "anthropic": LARGE,

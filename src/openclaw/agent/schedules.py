@@ -315,7 +315,7 @@ class Scheduler:
             reply = await self.answer(context)
         except OpenClawError as error:
             logger.warning("the schedule '%s' failed: %s", job.id, describe(error))
-            await self._notify(job, "error", describe(error))
+            await self._notify(job, Outcome.ERROR, describe(error))
             return
         except Exception:
             logger.exception("the schedule '%s' failed", job.id)

@@ -21,6 +21,7 @@ from openclaw.config.schema import ClusterConfig
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import Cancelled, InvalidRequest
 from openclaw.core.events import Notice, TurnFinished
+from openclaw.core.outcome import Outcome
 from openclaw.media.stored_files import order_files
 from openclaw.sessions.postgres.order_queue import (
     BEAT_SECONDS,
@@ -138,7 +139,7 @@ class ClusterNode:
         finally:
             self._askers.pop(key, None)
         if on_event is not None:
-            on_event(TurnFinished(context.session_key, turn, "ok"))
+            on_event(TurnFinished(context.session_key, turn, Outcome.OK))
         return reply
 
     async def _pin(self, session: SessionRef, context: MessageContext, *, asks: bool) -> str | None:

@@ -20,6 +20,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest, ModelUnavailable
 from openclaw.core.events import Event, TextDelta, ToolProgress, TurnFinished
+from openclaw.core.outcome import Outcome
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.models.build import BuiltModel
 from openclaw.models.choose import Candidate, ModelCandidates
@@ -142,7 +143,7 @@ async def test_cancelling_keeps_what_was_finished() -> None:
             tasks.start_soon(kit.say, "go")
             await started.wait()
             tasks.cancel_scope.cancel()
-        assert kit.events[-1] == TurnFinished("s", _turn(kit.events), "cancelled")
+        assert kit.events[-1] == TurnFinished("s", _turn(kit.events), Outcome.CANCELLED)
         assert (await kinds(kit.store))[-1] is EntryKind.TURN_CANCELLED
         await kit.say("and now?")
     messages = model.requests[-1].body["messages"]
@@ -241,7 +242,7 @@ async def test_a_failed_turn_is_visible_and_the_next_one_works() -> None:
         with pytest.raises(ModelUnavailable):
             await kit.say("first")
         assert (await kinds(kit.store))[-1] is EntryKind.TURN_ERROR
-        assert kit.events[-1] == TurnFinished("s", _turn(kit.events), "error")
+        assert kit.events[-1] == TurnFinished("s", _turn(kit.events), Outcome.ERROR)
         assert (await kit.say("second")).text == "fine"
     messages = model.requests[-1].body["messages"]
     assert [m["role"] for m in messages] == ["system", "user", "assistant", "user"]

@@ -24,6 +24,7 @@ from openclaw.core.events import (
     TurnStarted,
     Usage,
 )
+from openclaw.core.outcome import Outcome
 from openclaw.core.tools import ToolResult
 
 BLOCKS = (
@@ -42,7 +43,7 @@ EVENTS: list[Event] = [
     ToolStarted("c", "echo", "Echo", {"a": [1, {"b": None}]}),
     ToolProgress("c", "echo", "half"),
     ToolFinished("c", "echo", RESULT, 1.5),
-    TurnFinished("s", "t", "ok"),
+    TurnFinished("s", "t", Outcome.OK),
     Notice("info", "x"),
     ServerChanged("time", "ready"),
     SuspiciousContent("time", None, 0.5, ("a", "b")),
@@ -61,7 +62,7 @@ def test_an_event_of_a_later_version_is_passed_over() -> None:
 
 def test_a_reply_comes_back() -> None:
     media = tuple(block for block in BLOCKS if isinstance(block, Media))
-    reply = Reply("text", "sid", "tid", media, Usage(1, 2, 3, 4), "limit")
+    reply = Reply("text", "sid", "tid", media, Usage(1, 2, 3, 4), Outcome.LIMIT)
     assert (
         event_codec.reply_from(orjson.loads(orjson.dumps(event_codec.reply_json(reply)))) == reply
     )

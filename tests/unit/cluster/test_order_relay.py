@@ -9,6 +9,7 @@ import pytest
 from openclaw.cluster import order_relay as module
 from openclaw.cluster.order_relay import EPOCH, OrderFeeds
 from openclaw.core.events import Notice, TextDelta, TurnFinished
+from openclaw.core.outcome import Outcome
 from openclaw.sessions.postgres.order_queue import (
     MOST_PAYLOAD_BYTES,
     EventBatch,
@@ -72,7 +73,7 @@ async def test_a_watcher_here_hears_at_once_and_one_elsewhere_in_messages_that_f
         feed.on_event(TextDelta(f"word {number} " * 5))
     feed.on_event(Notice("info", "x" * 10_000))
     feed.on_event(TextDelta("the end"))
-    feed.on_event(TurnFinished("s", "t", "ok"))
+    feed.on_event(TurnFinished("s", "t", Outcome.OK))
     assert len(delivered) == 302
     await feed.flush()
     batches = [message for _, message in wire.told if "e" in message]

@@ -22,6 +22,7 @@ from openclaw.config.schema import (
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import Busy, Cancelled, OperatorFacing
 from openclaw.core.events import BlockReply, TextDelta
+from openclaw.core.outcome import Outcome
 from openclaw.gateway.auth import AllowedHosts, RequestRateLimit
 from openclaw.gateway.event_streams import EventFeed
 from openclaw.gateway.gateway import Turns
@@ -205,7 +206,7 @@ def test_labels_are_of_a_bounded_set_whatever_clients_send() -> None:
 
 def test_large_counts_and_times_are_not_rounded() -> None:
     metrics = Metrics()
-    metrics.turn("ok", 0.1, 12_345_678, 0)
+    metrics.turn(Outcome.OK, 0.1, 12_345_678, 0)
     text = metrics.render([("started", "When.", {(): 1794978034.123})])
     assert 'openclaw_model_tokens_total{kind="input"} 12345678\n' in text
     assert "started 1794978034.123\n" in text
