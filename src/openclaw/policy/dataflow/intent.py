@@ -23,7 +23,7 @@ _INSTRUCTIONS = (
     "none that they do not want. values: the names, addresses, dates and amounts for it that follow from "
     "the user's words, also translated or worked out.\n"
 )
-_MOST_TOOLS = 32
+_MOST_TOOLS = 24
 _TOOL_CHARS = 600  # of all descriptions together
 _LATEST_CHARS = 1200
 _EARLIER_CHARS = 400
