@@ -37,7 +37,7 @@ MADE_OF_VALUES = {
     "openclaw.policy.dataflow.fenced_code": 1,  # one line, from its beginning
     "openclaw.policy.dataflow.intent": 1,
     "openclaw.policy.dataflow.records": 1,
-    "openclaw.policy.dataflow.text_index": 2,
+    "openclaw.policy.dataflow.text_index": 3,
     "openclaw.policy.decide": 1,  # made by fnmatch, and never backtracks
     "openclaw.secrets.patterns": 1,
     "openclaw.secrets.shapes": 1,  # of a table

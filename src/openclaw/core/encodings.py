@@ -79,8 +79,9 @@ _ENTITY = (
     rf"(?:amp;)*+(?:\#(?:[0-9]{{1,7}}|[xX]{_HEX}{{1,6}});?|[A-Za-z][A-Za-z0-9]{{1,31}};"
     "|lt|gt|LT|GT|amp|nbsp|shy|quot)"
 )
-_PAIR = rf"[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}"  # a character beyond the basic plane
-_ESCAPE = rf"(?:u(?:{_PAIR}|{_HEX}{{4}}|\{{{_HEX}{{1,6}}\}})|x{_HEX}{{2}}|U{_HEX}{{8}})"
+# A character beyond the basic plane. What quotes a text doubles its backslashes, perhaps twice.
+_PAIR = rf"[dD][89abAB]{_HEX}{{2}}\\{{1,4}}u[dD][c-fC-F]{_HEX}{{2}}"
+_ESCAPE = rf"\\{{0,3}}(?:u(?:{_PAIR}|{_HEX}{{4}}|\{{{_HEX}{{1,6}}\}})|x{_HEX}{{2}}|U{_HEX}{{8}})"
 # It begins with a set of characters, which the regex engine finds quickly.
 _ENCODED = re.compile(rf"([%&\\](?:(?<=%){_PERCENT}|(?<=&){_ENTITY}|(?<=\\){_ESCAPE}))")
 # A single kind begins with one character, which it finds faster still.

@@ -294,8 +294,11 @@ def is_near(address: str) -> bool:
     )
 
 
+_PATH = re.compile(rf"(?i)[\w.~-]*/[\w./~-]+|[\w-]+\.{_FILES}")
+
+
 def is_path(text: str) -> bool:
-    return re.fullmatch(rf"(?i)[\w./~-]*/[\w./-]+|[\w-]+\.{_FILES}", text) is not None
+    return _PATH.fullmatch(text) is not None
 
 
 def is_long_number(text: str) -> bool:

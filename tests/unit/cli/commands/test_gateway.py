@@ -43,10 +43,12 @@ def test_a_service_is_installed_and_removed(home: Path, manager: Path, capsys: C
     assert "is not installed" in capsys.readouterr().err
 
 
-def test_a_service_manager_that_refuses_is_quoted(manager: Path, capsys: Captured) -> None:
+def test_a_service_manager_that_refuses_is_quoted(
+    home: Path, manager: Path, capsys: Captured
+) -> None:
     manager.with_name("broken").touch()
     assert gateway("install") == 1
     said = capsys.readouterr().err
     assert "no bus" in said
     assert "openclaw gateway start" in said
-    assert gateway("uninstall") == 0
+    assert not (home / ".config/systemd/user/openclaw-gateway.service").exists()
