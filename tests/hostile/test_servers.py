@@ -126,8 +126,8 @@ async def test_json_20000_deep_is_an_error_of_that_call_alone(tmp_path: Path) ->
 
 async def test_200000_notifications_hold_nobody_up(tmp_path: Path) -> None:
     spec = {"tools": [fake_tool("flood", notifications=200_000, text="survived")]}
-    async with besieged(tmp_path, bad=fake_config(spec)) as installation:
-        with anyio.fail_after(60):
+    async with besieged(tmp_path, bad=fake_config(spec, toolTimeout=300_000)) as installation:
+        with anyio.fail_after(300):
             assert "survived" in await installation.said("mcp_bad_flood")
 
 

@@ -149,7 +149,7 @@ async def test_input_that_is_not_mcps_is_refused(bench: Bench):
     odd = {"resultType": "input_required", "inputRequests": {"a": {"method": "format/disk"}}}
     tools = [{"name": "ask", "does": {"result": odd}}]
     async with bench.serve({"tools": tools, "discover": "answer"}) as server:
-        with pytest.raises(InvalidResult, match="MCP does not have"):
+        with pytest.raises(InvalidResult, match="malformed input request"):
             await server.call_tool("ask", {})
 
 

@@ -61,7 +61,7 @@ async def test_a_flood_of_notifications_holds_up_nobody(
         anyio.create_task_group() as group,
     ):
         group.start_soon(answering, quiet)
-        result = await flooding.call_tool("flood", {})
+        result = await flooding.call_tool("flood", {}, timeout=300)
         assert result["content"][0]["text"] == "done"
         assert watch.longest < HELD_UP
         group.cancel_scope.cancel()

@@ -61,7 +61,7 @@ def test_the_prompt_says_where_and_when_it_works_at_the_resolution_of_a_day() ->
     assert system(evening) == system(evening + 86_399_999)
     assert f"The system is {platform.system()} " in system(evening)
     assert "Nobody can be asked" in system(evening)
-    assert "can be asked" in system(evening, can_ask=True)
+    assert "is available for questions" in system(evening, can_ask=True)
     assert estimate(system(evening)) < 900
 
 

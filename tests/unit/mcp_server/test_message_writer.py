@@ -46,7 +46,7 @@ def test_the_log_shows_short_texts_whole_and_says_how_much_of_others_is_left_out
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     params = {"text": "short", "long": "y" * 10_000, "data": BLOB}
-    with caplog.at_level("DEBUG"):
+    with caplog.at_level("DEBUG", "openclaw.mcp_server"):
         log_traffic("->", {"method": "m", "params": params})
     (line,) = caplog.messages
     assert line.startswith("-> ")

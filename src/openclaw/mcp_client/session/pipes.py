@@ -5,6 +5,7 @@ from asyncio import Future, get_running_loop
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import thread_time
 
 import anyio
 import anyio.to_thread
@@ -22,7 +23,7 @@ from openclaw.stdio.lines import TooLong
 logger = logging.getLogger(__name__)
 
 _SHOWN, _READ = 500, 65536
-_FLOOD_SHARE, _LONGEST_REST = 0.1, 1.0  # of the event loop's time; seconds
+_FLOOD_SHARE, _LONGEST_REST = 0.2, 1.0  # of a core; seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class PipeTransport:
         if self._deferred:
             self._deferred.extend(lines)
             return
-        floods, started = self._caller.floods, self._loop.time()
+        floods, started = self._caller.floods, thread_time()
         for index, line in enumerate(lines):
             if len(line) >= LARGE:
                 self._deferred.extend(lines[index:])
@@ -93,7 +94,7 @@ class PipeTransport:
                 return
             self._take(jsonrpc.decode(line), line)
         if self._caller.floods > floods:
-            self._rest(self._loop.time() - started)
+            self._rest(thread_time() - started)
 
     def _rest(self, spent: float) -> None:
         """Read nothing for some time, after so much was spent on a flood."""

@@ -44,7 +44,7 @@ def test_open_questions_are_listed_and_shown_whole(
     assert said(capsys) == "No question waits for you.\n"
     id = asked(state)
     listed = said(capsys)
-    assert listed.startswith(f"{id}  Send mail to bob@x.com?\n")
+    assert listed.startswith(f"{id}  Send mail to bob@x.com? to: bob@x.com\n")
     assert "session s" in listed
     assert "to: bob@x.com" in said(capsys, "show", id)
     (row,) = json.loads(said(capsys, "list", "--json"))["questions"]
