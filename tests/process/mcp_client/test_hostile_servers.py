@@ -91,6 +91,25 @@ for line in sys.stdin:
         assert server.snapshot.state is ServerState.READY
 
 
+async def test_a_large_answer_counts_even_if_its_server_exits_right_after_it(
+    bench: Bench, tmp_path: Path
+):
+    body = """
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "tools/call":
+        content = [{"type": "text", "text": "\\u00e9" * 4_000_000}]
+        line = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"content": content}})
+        sys.stdout.write(line + "\\n")
+        sys.stdout.flush()
+        os._exit(0)
+    answer(message)
+"""
+    async with bench.run(bench.to(script(tmp_path, "import os\n" + body))) as server:
+        result = await server.call_tool("large", {}, timeout=300)
+        assert len(result["content"][0]["text"]) == 4_000_000
+
+
 async def test_a_server_that_asks_without_listening_does_not_fill_our_memory(
     bench: Bench, tmp_path: Path
 ):

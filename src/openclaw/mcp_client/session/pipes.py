@@ -139,12 +139,15 @@ class PipeTransport:
             self._wake.set_result(None)
 
     async def _take_deferred(self) -> None:
-        line = self._deferred.popleft()
+        line = self._deferred[0]  # stays there until it is taken, so that what follows waits for it
         if len(line) < LARGE:
             message = jsonrpc.decode(line)
         else:
             message = await anyio.to_thread.run_sync(jsonrpc.decode, line)
+        if not self._deferred:  # closed meanwhile
+            return
         self._take(message, line)
+        self._deferred.popleft()
         if not self._deferred:
             self._pipe.resume()
 
