@@ -76,20 +76,20 @@ class Layer:
 _HEX = "[0-9A-Fa-f]"
 _PERCENT = rf"(?:25)*{_HEX}{{2}}(?:%(?:25)*{_HEX}{{2}})*+"
 _ENTITY = (
-    rf"(?:amp;)*+(?:\#(?:[0-9]{{1,7}}|[xX]{_HEX}{{1,6}});?|[A-Za-z][A-Za-z0-9]{{1,31}};"
+    rf"(?:amp;)*+(?:\#(?:0*[0-9]{{1,7}}|[xX]0*{_HEX}{{1,6}});?|[A-Za-z][A-Za-z0-9]{{1,31}};"
     "|lt|gt|LT|GT|amp|nbsp|shy|quot)"
 )
-# A character beyond the basic plane. What quotes a text doubles its backslashes, perhaps twice.
-_PAIR = rf"[dD][89abAB]{_HEX}{{2}}\\{{1,4}}u[dD][c-fC-F]{_HEX}{{2}}"
-_ESCAPE = rf"\\{{0,3}}(?:u(?:{_PAIR}|{_HEX}{{4}}|\{{{_HEX}{{1,6}}\}})|x{_HEX}{{2}}|U{_HEX}{{8}})"
+# A character beyond the basic plane. Each time that a text is quoted doubles its backslashes.
+_PAIR = rf"[dD][89abAB]{_HEX}{{2}}\\{{1,16}}u[dD][c-fC-F]{_HEX}{{2}}"
+_ESCAPE = rf"\\{{0,15}}(?:u(?:{_PAIR}|{_HEX}{{4}}|\{{0*{_HEX}{{1,6}}\}})|x{_HEX}{{2}}|U{_HEX}{{8}})"
 # It begins with a set of characters, which the regex engine finds quickly.
 _ENCODED = re.compile(rf"([%&\\](?:(?<=%){_PERCENT}|(?<=&){_ENTITY}|(?<=\\){_ESCAPE}))")
 # A single kind begins with one character, which it finds faster still.
 _ENCODED_BY = {"%": f"(%{_PERCENT})", "&": f"(&{_ENTITY})", "\\": rf"(\\{_ESCAPE})"}
 _ENCODED_ALONE = {sign: re.compile(pattern) for sign, pattern in _ENCODED_BY.items()}
 _MAY_BE_PERCENT, _MAY_BE_ENTITY = re.compile("%[0-9A-Fa-f]"), re.compile("&[#A-Za-z]")
-# None of these is inside of an encoding, but for the `%` that stand in a row.
-_BREAK = re.compile(r"[^%#;{}A-Za-z0-9]")
+# None of these is inside of an encoding, but for the `%` and the backslashes that are left out here.
+_BREAK = re.compile(r"[^%#;{}\\A-Za-z0-9]")
 # The pieces of a longer text would fill the caches.
 _CHUNK = 1 << 16
 
@@ -143,7 +143,7 @@ def _decode_piece(encoded: str) -> str:
         once = _PERCENT_OF_PERCENT.sub("%", encoded) if "%25" in encoded else encoded
         return bytes.fromhex(once.replace("%", "")).decode(errors="replace")
     if encoded[0] == "&":
-        entity = "&" + encoded[1:].replace("amp;", "")
+        entity = "&" + _LEADING_ZEROS.sub("", encoded[1:].replace("amp;", ""))
         return html.unescape(entity if entity != "&" else "&amp;")
     escape = encoded.lstrip("\\")
     if "\\" in escape:
@@ -153,6 +153,7 @@ def _decode_piece(encoded: str) -> str:
     return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else escape
 
 
+_LEADING_ZEROS = re.compile(rf"(?<=\#)0+(?=[0-9])|(?<=\#[xX])0+(?={_HEX})")
 _PERCENT_OF_PERCENT = re.compile(rf"%(?:25)+(?={_HEX}{{2}})")
 _PLAIN = Memo(_decode_piece)
 
