@@ -21,7 +21,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "openclaw"
 
 MOST_DEFERRED = 107
-MOST_TYPING_ONLY = 134
+MOST_TYPING_ONLY = 135
 
 BANNED = {"meta_path", "path_hooks", "_getframe", "marshal", "setswitchinterval"}
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openclaw.agent.port import (
     NO_LISTENER,
@@ -16,7 +16,6 @@ from openclaw.agent.port import (
     TurnListener,
 )
 from openclaw.agent.tools.exec import Shells
-from openclaw.cluster.node import ClusterNode
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.load import LoadedConfig
 from openclaw.config.paths import StatePaths
@@ -48,6 +47,9 @@ from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.open import open_store
 from openclaw.sessions.store import SessionStore
 
+if TYPE_CHECKING:  # needs the extra for PostgreSQL
+    from openclaw.cluster.node import ClusterNode
+
 logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
@@ -63,7 +65,7 @@ class Runtime:
     applies them when they are made. `warn` tells the user that one could not be applied.
     """
 
-    cluster: ClusterNode | None = None
+    cluster: "ClusterNode | None" = None
 
     def __init__(
         self,

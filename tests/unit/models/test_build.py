@@ -227,6 +227,17 @@ def test_choosing_a_model_imports_no_model_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_an_agent_and_a_gateway_start_without_the_extras() -> None:
+    code = (
+        "import sys, openclaw.runtime.runtime, openclaw.runtime.gateway_runtime;"
+        "import openclaw.gateway.daemon, openclaw.mcp_server.stdio, openclaw.cli.main;"
+        "extras = ('asyncpg', 'opentelemetry.sdk', 'keyring', 'boto3', 'google.auth', 'xllamacpp');"
+        "print([m for m in extras if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 @pytest.mark.parametrize("api", APIS)
 async def test_nothing_of_the_process_environment_reaches_a_provider(
     api: str, monkeypatch: pytest.MonkeyPatch
