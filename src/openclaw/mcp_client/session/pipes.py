@@ -103,7 +103,7 @@ class PipeTransport:
         self._loop.call_later(seconds, self._read_on)
 
     def _read_on(self) -> None:
-        if not self._deferred:  # otherwise it goes on once they are taken
+        if not self._deferred:  # otherwise the pipe is resumed once they are taken
             self._pipe.resume()
 
     def ended(self, reason: str, too_long: TooLong | None) -> None:
